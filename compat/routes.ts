@@ -306,7 +306,7 @@ function stepFor(method: string, { route, isAmbiguous }: Destination): Step {
 }
 
 /** Endpoints that take JSON as well as forms. */
-const JSON_ENDPOINTS: ReadonlySet<EndpointName> = new Set(["interaction", "confirm"]);
+const JSON_ENDPOINTS: ReadonlySet<EndpointName> = new Set(["interaction", "confirm", "account"]);
 
 /** @returns the function to call when the request is done. */
 type Receive = (exchange: EndpointExchange) => Promise<(() => void) | undefined>;

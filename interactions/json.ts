@@ -79,21 +79,32 @@ export function createJsonHandlers({ flow, pages, ended }: JsonParts): JsonHandl
   }
 }
 
+/** What makes a request none of a page of this host; `undefined` if nothing does. */
+export function foreignness(ctx: ServiceContext): string | undefined {
+  // A browser sends the true origin with a POST of JSON, which no form can send.
+  const { origin } = new URL(ctx.exchange.deployment.url);
+  if (ctx.get("Origin") !== origin) return `Origin must be ${origin}`;
+  return ctx.request.type === JSON_TYPE ? undefined : `Content-Type must be ${JSON_TYPE}`;
+}
+
+/** The members of a body; `undefined` if it is not an object of strings. */
+export async function readJson(ctx: ServiceContext): Promise<Values | undefined> {
+  return submitted(await ctx.exchange.json().catch(unreadable));
+}
+
+/** The description of a body that {@link readJson} does not take. */
+export const UNREADABLE = "the body must be an object of strings";
+
 /**
  * The members of a body that a page of this host has sent.
  * @returns `undefined` if it is anything else. Then the request is answered.
  */
 export async function readSubmission(ctx: ServiceContext): Promise<Values | undefined> {
-  // A browser sends the true origin with a POST of JSON, which no form can send.
-  const { origin } = new URL(ctx.exchange.deployment.url);
-  if (ctx.get("Origin") !== origin) forbidden(ctx, `Origin must be ${origin}`);
-  else if (ctx.request.type !== JSON_TYPE) forbidden(ctx, `Content-Type must be ${JSON_TYPE}`);
-  else {
-    const body = submitted(await ctx.exchange.json().catch(unreadable));
-    if (body !== undefined) return body;
-    refuse(ctx, 400, "invalid_request", "the body must be an object of strings");
-  }
-  return undefined;
+  const foreign = foreignness(ctx);
+  if (foreign !== undefined) forbidden(ctx, foreign);
+  const body = foreign === undefined ? await readJson(ctx) : undefined;
+  if (foreign === undefined && body === undefined) refuse(ctx, 400, "invalid_request", UNREADABLE);
+  return body;
 }
 
 const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
@@ -130,7 +141,8 @@ export function answerJson(ctx: ServiceContext, status: number, body: object): v
   securityHeaders(ctx, { secure: ctx.exchange.deployment.secure });
 }
 
-function refuse(ctx: ServiceContext, status: number, error: string, description: string): void {
+/** Sends an error. */
+export function refuse(ctx: ServiceContext, status: number, error: string, description: string): void {
   answerJson(ctx, status, { error, error_description: description });
 }
 
@@ -153,6 +165,12 @@ export function refuseGone(ctx: ServiceContext, ended?: EndedSignIn): void {
     ...(client && { client }),
     ...(again !== undefined && { again }),
   });
+}
+
+/** 401: the person has to sign in, or to do so again. @param location leads to the sign-in, and from there back. */
+export function demandSignIn(ctx: ServiceContext, location: string): void {
+  const error = { error: "login_required", error_description: "the person has to sign in at the location" };
+  answerJson(ctx, 401, { ...error, location });
 }
 
 /** 403. The description says what was wrong. */

@@ -123,7 +123,7 @@ function signInSteps(services: PageParts): Pick<Services, "flow" | "ended" | "in
 
 /** The pages under `{base}/account`. Without operators there is no console. */
 function accountPages(services: PageParts, notifications: Notifications): readonly AccountPage[] {
-  const { configuration, storage, accounts, clock, keys, people, secondFactors, passwords } = services;
+  const { configuration, storage, accounts, clock, keys, people, passwords } = services;
   const { operators, profile, interactions } = configuration;
   const signer = createSigner(keys.forms);
   const gate = createAccountGate({
@@ -152,7 +152,6 @@ function accountPages(services: PageParts, notifications: Notifications): readon
     profile,
     operatorPages: [...createConsolePages(console), ...createPeoplePages(console)],
     addressChanges: people.addressChanges,
-    rememberedBrowsers: secondFactors.rememberedBrowsers,
     directory: storage.directory,
     sessions: createSignInSessions(services),
     deviceCodes: createDeviceCodes(services),

@@ -1,18 +1,17 @@
 /** Deleting the account, and signing out: the pages after which nobody is signed in. */
-import type { ServiceContext } from "../../provider/exchange.ts";
+import { z } from "zod";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import { readPlannedDirectory } from "../../accounts/account-write.ts";
-import type { Accounts } from "../../accounts/account.ts";
 import { shownEmail } from "../../accounts/names.ts";
 import { byCaller } from "../../accounts/arguments.ts";
-import type { SignInSessions } from "../../provider/sessions/sessions.ts";
 import { explainDeliveries } from "../../accounts/plan.ts";
 import { seeOther } from "../answers.ts";
-import type { Page, Pages } from "../page.ts";
+import type { Pages } from "../page.ts";
 import type { AccountPage } from "../../provider/pages.ts";
 import type { AccountGate } from "./gate.ts";
-import { personLocals, type PersonLocals, type PersonPage } from "./person-pages.ts";
+import type { PersonPage } from "./person-pages.ts";
+import { HOME, type PersonLocals, type PersonView, personView } from "./person-view.ts";
 import type { AccountSeals } from "./seals.ts";
 
 const DELETE_PATH = "/account/delete";
@@ -25,40 +24,45 @@ interface DeleteLocals extends PersonLocals {
   readonly notified: readonly string[];
 }
 
-export const deletionView: Page<DeleteLocals> = {
+export const deletionView: PersonView<DeleteLocals> = personView({
+  name: "delete",
   view: "account-delete",
-  locals(t, locals) {
-    const { email, notified } = locals;
-    return { ...personLocals(t, locals, t("account.delete")), email, notified };
+  takes: { submit: [] },
+  members: {
+    notified: z
+      .array(z.string())
+      .readonly()
+      .describe("The names of the services and portals that are notified."),
+  },
+  content: (t, { email, notified }) => ({
+    title: t("account.delete"),
+    texts: [
+      t("delete.text", { account: email }),
+      ...(notified.length === 0 ? [] : [t("delete.told"), t("delete.copies")]),
+    ],
+    actions: [{ name: "submit", label: t("delete.submit"), look: "danger" }],
+    members: { notified },
+  }),
+  locals: (_t, { notified }) => ({ notified }),
+});
+
+export const deletePage: PersonPage = {
+  path: DELETE_PATH,
+  place: "delete",
+  needs: "recent sign-in",
+  isUnlimited: true,
+  views: [deletionView],
+  async show({ locals, person, send }, { directory }) {
+    const { account } = person;
+    const notified = await receiversOf(account, directory);
+    send(deletionView, { ...locals, email: shownEmail(account.email), notified });
+  },
+  async submit({ ctx, person, caller, leave }, _form, { accounts, seals, forgetSession }) {
+    await accounts.delete(person.account.sub, byCaller(caller));
+    forgetSession(ctx);
+    leave(`${SIGNED_OUT_PATH}?done=${seals.sealDeleted()}`);
   },
 };
-
-export interface DeletePageParts {
-  readonly accounts: Pick<Accounts, "delete">;
-  readonly directory: Pick<DirectoryRecords, "findEntry" | "findEntries">;
-  readonly seals: Pick<AccountSeals, "sealDeleted">;
-  /** Removes the session cookie from the browser. */
-  readonly forgetSession: (ctx: ServiceContext) => void;
-}
-
-export function deletePage({ accounts, directory, seals, forgetSession }: DeletePageParts): PersonPage {
-  return {
-    path: DELETE_PATH,
-    place: "delete",
-    needs: "recent sign-in",
-    isUnlimited: true,
-    async show({ locals, person, send }) {
-      const { account } = person;
-      const notified = await receiversOf(account, directory);
-      send(deletionView, { ...locals, email: shownEmail(account.email), notified });
-    },
-    async submit({ ctx, person, caller }) {
-      await accounts.delete(person.account.sub, byCaller(caller));
-      forgetSession(ctx);
-      seeOther(ctx, `${ctx.exchange.deployment.url}${SIGNED_OUT_PATH}?done=${seals.sealDeleted()}`);
-    },
-  };
-}
 
 /** The names of the services and portals that are notified when the account is deleted. */
 async function receiversOf(
@@ -81,19 +85,16 @@ async function receiversOf(
   return [...new Set(known)].toSorted((one, other) => one.localeCompare(other));
 }
 
-export interface SignOutParts {
-  readonly sessions: Pick<SignInSessions, "end">;
-  readonly forgetSession: (ctx: ServiceContext) => void;
-}
-
 /** Handles the form of the first page, which signs out. */
-export function signOut({ sessions, forgetSession }: SignOutParts): NonNullable<PersonPage["submit"]> {
-  return async ({ ctx, person, caller }) => {
-    await sessions.end(person.account.sub, person.session, { caller, reason: "signed_out" });
-    forgetSession(ctx);
-    seeOther(ctx, ctx.exchange.deployment.url + SIGNED_OUT_PATH);
-  };
-}
+export const signOut: NonNullable<PersonPage["submit"]> = async (
+  { ctx, person, caller, leave },
+  _form,
+  { sessions, forgetSession },
+) => {
+  await sessions.end(person.account.sub, person.session, { caller, reason: "signed_out" });
+  forgetSession(ctx);
+  leave(SIGNED_OUT_PATH);
+};
 
 export interface SignedOutPageParts {
   readonly pages: Pages;
@@ -107,8 +108,7 @@ export function signedOutPage({ pages, gate, seals }: SignedOutPageParts): Accou
     path: SIGNED_OUT_PATH,
     methods: {
       async GET(ctx, { query }) {
-        if ((await gate.find(ctx)) !== undefined)
-          return seeOther(ctx, `${ctx.exchange.deployment.url}/account`);
+        if ((await gate.find(ctx)) !== undefined) return seeOther(ctx, ctx.exchange.deployment.url + HOME);
         return pages.loggedOut(ctx, {
           after: seals.isDeleted(query.get("done") ?? "") ? "deleted" : "signed out",
         });

@@ -3,38 +3,26 @@
  * what the device shows, and connects the device or refuses it. The page always asks, because somebody else may have
  * sent the person here.
  */
-import type { AccountInternals } from "../../accounts/account.ts";
+import { z } from "zod";
 import { hasSecondFactor, needsSecondFactor } from "../../accounts/factors/factor.ts";
-import type { ClientInternals } from "../../accounts/clients/client.ts";
-import { type Attempt, type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-limits.ts";
-import type { Configuration } from "../../config/configuration.ts";
-import type { Clock } from "../../core/clock.ts";
+import { type Attempt, noteLimited } from "../../accounts/limits/attempt-limits.ts";
+import { section } from "../../config/documented-schema.ts";
 import { ConditionFailed } from "../../core/errors.ts";
 import type { Translator } from "../../core/texts.ts";
 import { isShutOut, type RequestedApi, requestedApis } from "../../provider/apis.ts";
 import { hasShownSecondFactor } from "../../provider/authentication.ts";
 import { ALL_FIELDS } from "../../provider/claims.ts";
-import {
-  type DeviceCodes,
-  shownUserCode,
-  typedUserCode,
-  type WaitingDevice,
-} from "../../provider/grants/device-codes.ts";
+import { shownUserCode, typedUserCode, type WaitingDevice } from "../../provider/grants/device-codes.ts";
 import { assignServices } from "../../provider/grants/grant.ts";
-import type { UnitsOfWork } from "../../provider/unit-of-work.ts";
-import type { AuditCollector } from "../../records/audit/collector.ts";
 import { shortenedAddress } from "../../records/audit/origin.ts";
-import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import type { ClientRecord } from "../../records/directory/directory.ts";
-import { seeOther } from "../answers.ts";
-import type { FormProblem } from "../forms.ts";
 import { moments, waitText } from "../look/moments.ts";
 import type { Locals } from "../look/views.ts";
-import type { Page } from "../page.ts";
 import { allowedApis, clientLook, consentApi, consentFields } from "../protocol.ts";
 import { apiLists, fieldLabels } from "../steps/description.ts";
 import type { ConsentApi } from "../steps/step.ts";
-import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } from "./person-pages.ts";
+import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
+import { apisMember, apisOf, HOME, type PersonLocals, type PersonView, personView } from "./person-view.ts";
 
 /** Below the base URL. */
 export const DEVICE_PATH = "/device";
@@ -74,80 +62,127 @@ interface CompareLocals extends PersonLocals {
 }
 
 /** These pages stand alone: they link to nothing but the account. */
-function ownLocals(
-  t: Translator,
-  locals: PersonLocals,
-  heading: string,
-  problems: readonly FormProblem[] = [],
-): Locals {
-  return {
-    ...personLocals(t, locals, heading, problems),
-    layout: "",
-    places: [],
-    back: "",
-    account: t("consent.account", { account: locals.person.email }),
-  };
-}
+const ownLocals = (t: Translator, locals: PersonLocals): Locals => ({
+  layout: "",
+  places: [],
+  back: "",
+  account: t("consent.account", { account: locals.person.email }),
+});
 
-export const deviceView: Page<CodeLocals> = {
+/** A form sends `user_code`, and as `action` what the person has decided: nothing yet, `connect` or `refuse`. */
+export const deviceView: PersonView<CodeLocals> = personView({
+  name: "device",
   view: "device",
-  locals(t, locals) {
-    const { value, problem } = locals;
+  takes: { submit: ["user_code"] },
+  content(t, { value, problem }) {
     const wait = problem?.reason === "limited" ? waitText(t.locale, problem.retryAfter) : "";
-    const problems = problem && [
-      { fields: ["user_code"], text: t(`device.problem.${problem.reason}`, { wait }) },
-    ];
     return {
-      ...ownLocals(t, locals, t("device.title"), problems),
-      lead: t("device.text"),
-      field: {
-        name: "user_code",
-        type: "text",
-        // Not `one-time-code`: the script would send that as soon as it has eight letters, and a person who then
-        // presses "Continue" would answer the next page without having read it.
-        autocomplete: "off",
-        required: true,
-        label: t("device.code"),
-        hint: t("device.hint"),
-        value,
+      title: t("device.title"),
+      texts: [t("device.text")],
+      fields: [
+        {
+          name: "user_code",
+          type: "text",
+          // Not `one-time-code`: the script would send that as soon as it has eight letters, and a person who then
+          // presses "Continue" would answer the next page without having read it.
+          autocomplete: "off",
+          required: true,
+          label: t("device.code"),
+          hint: t("device.hint"),
+          value,
+        },
+      ],
+      problems: problem
+        ? [
+            {
+              code: problem.reason,
+              fields: ["user_code"],
+              text: t(`device.problem.${problem.reason}`, { wait }),
+            },
+          ]
+        : [],
+      actions: [{ name: "submit", label: t("device.submit") }],
+    };
+  },
+  locals: (t, locals) => ({ ...ownLocals(t, locals), lead: t("device.text") }),
+});
+
+export const compareView: PersonView<CompareLocals> = personView({
+  name: "device-compare",
+  view: "device-compare",
+  takes: { connect: ["user_code"], refuse: ["user_code"] },
+  members: {
+    client: section({ name: z.string(), logo: z.string().exactOptional() }),
+    user_code: z.string().describe("The person compares it with what the device shows."),
+    shares: z.array(z.string()).readonly().describe("What the device would get, in words."),
+    apis: apisMember,
+    asked_at: z.int().describe("Seconds since the epoch."),
+    network: z.string().exactOptional().describe("Of the device."),
+    elsewhere: z.boolean().describe("Whether the device is in another network than this browser."),
+  },
+  content(t, locals) {
+    const { client, logo, fields, apis, network, ownNetwork, askedAt } = locals;
+    const userCode = shownUserCode(locals.userCode);
+    const isElsewhere = network !== ownNetwork;
+    const hidden = { type: "hidden", autocomplete: "off", required: true, label: "" } as const;
+    return {
+      title: t("device.compare.title", { client: client.name }),
+      texts: [
+        t("device.compare.code"),
+        t("device.compare.warning"),
+        ...(isElsewhere ? [t("device.compare.elsewhere")] : []),
+      ],
+      fields: [{ ...hidden, name: "user_code", value: userCode }],
+      actions: [
+        { name: "connect", label: t("device.compare.submit") },
+        { name: "refuse", label: t("device.compare.cancel"), look: "second" },
+      ],
+      members: {
+        client: { name: client.name, ...(logo !== undefined && { logo }) },
+        user_code: userCode,
+        shares: fieldLabels(t, fields),
+        apis: apisOf(apis),
+        asked_at: Math.floor(askedAt / 1000),
+        ...(network !== undefined && { network }),
+        elsewhere: isElsewhere,
       },
     };
   },
-};
-
-export const compareView: Page<CompareLocals> = {
-  view: "device-compare",
   locals(t, locals) {
     const { client, logo = "", userCode, fields, apis, network, ownNetwork, now, askedAt } = locals;
-    const asked = moments({ locale: t.locale, now })(askedAt);
     return {
-      ...ownLocals(t, locals, t("device.compare.title", { client: client.name })),
+      ...ownLocals(t, locals),
       client: client.name,
       clientLogo: logo,
       userCode: shownUserCode(userCode),
       fields: fieldLabels(t, fields),
       apis: apiLists(t, client.name, apis),
-      asked,
+      asked: moments({ locale: t.locale, now })(askedAt),
       network: network ?? "",
       isElsewhere: network !== ownNetwork,
     };
   },
-};
+});
 
 /** `device-done`: the person has decided. */
-export const deviceDoneView: Page<PersonLocals & { readonly isConnected: boolean }> = {
+export const deviceDoneView: PersonView<PersonLocals & { readonly isConnected: boolean }> = personView({
+  name: "device-done",
   view: "device-done",
-  locals(t, locals) {
-    const answer = locals.isConnected ? "connected" : "refused";
-    const { notice: _done, ...rest } = locals;
+  members: { connected: z.boolean() },
+  content(t, { isConnected }) {
+    const decision = isConnected ? "connected" : "refused";
     return {
-      ...ownLocals(t, rest, t(`device.${answer}.title`)),
-      layout: "end",
-      text: t(`device.${answer}.text`),
-      accountUrl: `${locals.base}/account`,
+      title: t(`device.${decision}.title`),
+      texts: [t(`device.${decision}.text`)],
+      members: { connected: isConnected },
     };
   },
-};
+  locals: (t, locals) => ({
+    ...ownLocals(t, locals),
+    layout: "end",
+    accountUrl: locals.base + HOME,
+  }),
+});
 
 /** The form with the code, and what is wrong with it. */
 function ask(visit: PersonVisit, value: string, problem?: CodeProblem): void {
@@ -163,19 +198,6 @@ function ask(visit: PersonVisit, value: string, problem?: CodeProblem): void {
     },
     { status, ...retryAfter },
   );
-}
-
-/** What the page is built from. */
-export interface DevicePageParts {
-  readonly deviceCodes: Pick<DeviceCodes, "find" | "connect" | "refuse">;
-  readonly units: UnitsOfWork;
-  readonly accounts: Pick<AccountInternals, "assignAtSignIn" | "connectDevice">;
-  readonly clients: Pick<ClientInternals, "record">;
-  readonly directory: Pick<DirectoryRecords, "findApi">;
-  readonly limits: Pick<AttemptLimits, "deviceCode">;
-  readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
-  readonly clock: Clock;
-  readonly profile: Configuration["profile"];
 }
 
 /** The outcome of entering a code. */
@@ -195,143 +217,154 @@ type Outcome =
   /** The session has ended meanwhile. */
   | { readonly kind: "ended" };
 
-/** A form sends `user_code`, and as `action` what the person has decided: nothing yet, `connect` or `refuse`. */
-export function devicePage(parts: DevicePageParts): PersonPage {
-  const { deviceCodes, units, accounts, clients, directory, limits, audit, clock, profile } = parts;
-
-  /** Looks the code up and does what the person decided, in one unit of work. */
-  async function enter(visit: PersonVisit, userCode: string, action: string): Promise<Outcome> {
-    const { exchange } = visit.ctx;
-    try {
-      return await units.run(exchange, async (unit) => {
-        const found = await deviceCodes.find(userCode);
-        if (found.kind !== "waiting") return found;
-        const { device } = found;
-        const client = await clients.record(device.client_id);
-        const hasEnded = client === undefined || client.disabled || client.tokens_epoch !== device.epoch;
-        if (hasEnded) return { kind: "unknown" };
-        const apis = await requestedApis(client, device, directory);
-        const { account } = visit.person;
-        const isUnavailable =
-          (device.resource.length > 0 && apis.length === 0) ||
-          apis.some(({ api }) => isShutOut(account, client, api));
-        const isWeak = needsSecondFactor(client, profile) && !hasShownSecondFactor(visit.person.acr, account);
-        if (isWeak && action !== "refuse" && !isUnavailable) return { kind: "secondFactor" };
-        if (action !== "connect" && action !== "refuse" && !isUnavailable)
-          return { kind: "waiting", device, client, apis };
-        const connects = action === "connect" && !isUnavailable;
-        if (connects) await connect(visit, device, client, apis);
-        else deviceCodes.refuse(device);
-        await unit.commit();
-        if (isUnavailable && action !== "refuse") return { kind: "unavailable" };
-        return { kind: connects ? "connected" : "refused" };
+export const devicePage: PersonPage = {
+  path: DEVICE_PATH,
+  // Wrong codes have their own limits.
+  isUnlimited: true,
+  views: [deviceView, compareView, deviceDoneView],
+  show(visit) {
+    const { notice, ...locals } = visit.locals;
+    if (notice === "device" || notice === "deviceRefused")
+      return visit.send(deviceDoneView, { ...locals, isConnected: notice === "device" });
+    // Anybody can make a link, so it fills in nothing but a code.
+    const linked = typedUserCode(visit.query.get("user_code") ?? "");
+    return ask(visit, linked ?? "");
+  },
+  async submit(visit, form, services) {
+    const typed = form.get("user_code") ?? "";
+    const userCode = typedUserCode(typed);
+    if (userCode === undefined)
+      return ask(visit, typed.slice(0, MAX_SHOWN), {
+        reason: typed.trim() === "" ? "required" : "unknown",
       });
-    } catch (error) {
-      if (!(error instanceof ConditionFailed)) throw error;
-      // Somebody else has just decided about the code, or the session or the account has ended.
-      const { kind } = await units.run(exchange, () => deviceCodes.find(userCode));
-      return { kind: kind === "waiting" ? "ended" : kind };
+    const { account } = visit.person;
+    const attempt = await services.limits.deviceCode({
+      sub: account.sub,
+      address: visit.ctx.exchange.address,
+    });
+    if (!attempt.allowed) {
+      noteFailure(visit, services, attempt);
+      return ask(visit, typed, { reason: "limited", retryAfter: attempt.retryAfter });
     }
-  }
-
-  async function connect(
-    { person, caller }: PersonVisit,
-    device: WaitingDevice,
-    client: ClientRecord,
-    apis: readonly RequestedApi[],
-  ): Promise<void> {
-    const { account } = person;
-    const { sub, sessions_generation: sessionsGeneration } = account;
-    await deviceCodes.connect(device, client, person, apis);
-    const consent = client.first_party
-      ? undefined
-      : { scopes: device.scope.split(" "), claims: [], ...(apis.length > 0 && { apis: allowedApis(apis) }) };
-    await accounts.connectDevice(sub, { client, consent, sessionsGeneration }, caller);
-    const opened = apis.map(({ api }) => api);
-    await assignServices(accounts, account, client, opened, caller);
-  }
-
-  function noteFailure({ person, caller }: PersonVisit, attempt: Attempt): void {
-    const event = { ...caller, action: "device.code_entered", subject: person.account.sub } as const;
-    if (attempt.allowed) audit.note({ ...event, outcome: "failure", reason: "credentials" });
-    else noteLimited(audit, event, attempt);
-  }
-
-  return {
-    path: DEVICE_PATH,
-    // Wrong codes have their own limits.
-    isUnlimited: true,
-    show(visit) {
-      const { notice } = visit.locals;
-      if (notice === "device" || notice === "deviceRefused")
-        return visit.send(deviceDoneView, { ...visit.locals, isConnected: notice === "device" });
-      // Anybody can make a link, so it fills in nothing but a code.
-      const linked = typedUserCode(visit.query.get("user_code") ?? "");
-      return ask(visit, linked ?? "");
-    },
-    async submit(visit, form) {
-      const typed = form.get("user_code") ?? "";
-      const userCode = typedUserCode(typed);
-      if (userCode === undefined)
-        return ask(visit, typed.slice(0, MAX_SHOWN), {
-          reason: typed.trim() === "" ? "required" : "unknown",
-        });
-      const { account } = visit.person;
-      const attempt = await limits.deviceCode({ sub: account.sub, address: visit.ctx.exchange.address });
-      if (!attempt.allowed) {
-        noteFailure(visit, attempt);
-        return ask(visit, typed, { reason: "limited", retryAfter: attempt.retryAfter });
-      }
-      const outcome = await enter(visit, userCode, form.get("action") ?? "").catch(async (error: unknown) => {
+    const outcome = await enter(visit, services, userCode, form.get("action") ?? "").catch(
+      async (error: unknown) => {
         await attempt.withdraw();
         throw error;
-      });
-      if (outcome.kind === "unknown") noteFailure(visit, attempt);
-      else await attempt.succeed();
-      return answer(visit, userCode, outcome);
-    },
-  };
+      },
+    );
+    if (outcome.kind === "unknown") noteFailure(visit, services, attempt);
+    else await attempt.succeed();
+    return answer(visit, services, userCode, outcome);
+  },
+};
 
-  function answer(visit: PersonVisit, userCode: string, outcome: Outcome): void {
-    const { ctx, locals, person, caller } = visit;
-    switch (outcome.kind) {
-      case "connected":
-        return visit.done(DEVICE_PATH, "device");
-      case "refused":
-        audit.note({ ...caller, action: "device.refused", subject: person.account.sub });
-        return visit.done(DEVICE_PATH, "deviceRefused");
-      case "ended": {
-        const query = new URLSearchParams({ user_code: shownUserCode(userCode) });
-        return seeOther(ctx, `${ctx.exchange.deployment.url}${DEVICE_PATH}?${query}`);
-      }
-      case "waiting": {
-        const { device, client, apis } = outcome;
-        // A token for an API never opens the profile, not even for a first-party client.
-        const opensAll = client.first_party && device.resource.length === 0;
-        return visit.send(compareView, {
-          ...locals,
-          client,
-          logo: clientLook(client, locals.base).logo,
-          userCode,
-          fields: consentFields(opensAll ? [ALL_FIELDS] : device.scope.split(" "), []),
-          apis: apis.map(consentApi),
-          askedAt: device.askedAt * 1000,
-          now: clock.now(),
-          network: device.network,
-          ownNetwork: shortenedAddress(ctx.exchange.address),
-        });
-      }
-      case "unavailable":
-        audit.note({ ...caller, action: "device.refused", subject: person.account.sub });
-        return ask(visit, userCode, { reason: "unavailable" });
-      case "secondFactor":
-        if (hasSecondFactor(person.account))
-          return visit.stepUp(DEVICE_PATH, { user_code: shownUserCode(userCode) });
-        return ask(visit, userCode, { reason: "secondFactor" });
-      case "unknown":
-      case "used":
-      case "expired":
-        return ask(visit, userCode, { reason: outcome.kind });
+/** Looks the code up and does what the person decided, in one unit of work. */
+async function enter(
+  visit: PersonVisit,
+  services: PersonServices,
+  userCode: string,
+  action: string,
+): Promise<Outcome> {
+  const { exchange } = visit.ctx;
+  const { deviceCodes, units, clients, directory, profile } = services;
+  try {
+    return await units.run(exchange, async (unit) => {
+      const found = await deviceCodes.find(userCode);
+      if (found.kind !== "waiting") return found;
+      const { device } = found;
+      const client = await clients.record(device.client_id);
+      const hasEnded = client === undefined || client.disabled || client.tokens_epoch !== device.epoch;
+      if (hasEnded) return { kind: "unknown" };
+      const apis = await requestedApis(client, device, directory);
+      const { account } = visit.person;
+      const isUnavailable =
+        (device.resource.length > 0 && apis.length === 0) ||
+        apis.some(({ api }) => isShutOut(account, client, api));
+      const isWeak = needsSecondFactor(client, profile) && !hasShownSecondFactor(visit.person.acr, account);
+      if (isWeak && action !== "refuse" && !isUnavailable) return { kind: "secondFactor" };
+      if (action !== "connect" && action !== "refuse" && !isUnavailable)
+        return { kind: "waiting", device, client, apis };
+      const connects = action === "connect" && !isUnavailable;
+      if (connects) await connect(visit, services, { device, client, apis });
+      else deviceCodes.refuse(device);
+      await unit.commit();
+      if (isUnavailable && action !== "refuse") return { kind: "unavailable" };
+      return { kind: connects ? "connected" : "refused" };
+    });
+  } catch (error) {
+    if (!(error instanceof ConditionFailed)) throw error;
+    // Somebody else has just decided about the code, or the session or the account has ended.
+    const { kind } = await units.run(exchange, () => deviceCodes.find(userCode));
+    return { kind: kind === "waiting" ? "ended" : kind };
+  }
+}
+
+async function connect(
+  { person, caller }: PersonVisit,
+  { deviceCodes, accounts }: PersonServices,
+  { device, client, apis }: Omit<Extract<Outcome, { kind: "waiting" }>, "kind">,
+): Promise<void> {
+  const { account } = person;
+  const { sub, sessions_generation: sessionsGeneration } = account;
+  await deviceCodes.connect(device, client, person, apis);
+  const consent = client.first_party
+    ? undefined
+    : { scopes: device.scope.split(" "), claims: [], ...(apis.length > 0 && { apis: allowedApis(apis) }) };
+  await accounts.connectDevice(sub, { client, consent, sessionsGeneration }, caller);
+  const opened = apis.map(({ api }) => api);
+  await assignServices(accounts, account, client, opened, caller);
+}
+
+function noteFailure({ person, caller }: PersonVisit, { audit }: PersonServices, attempt: Attempt): void {
+  const event = { ...caller, action: "device.code_entered", subject: person.account.sub } as const;
+  if (attempt.allowed) audit.note({ ...event, outcome: "failure", reason: "credentials" });
+  else noteLimited(audit, event, attempt);
+}
+
+function answer(
+  visit: PersonVisit,
+  { audit, clock }: PersonServices,
+  userCode: string,
+  outcome: Outcome,
+): void {
+  const { ctx, locals, person, caller } = visit;
+  switch (outcome.kind) {
+    case "connected":
+      return visit.done(DEVICE_PATH, "device");
+    case "refused":
+      audit.note({ ...caller, action: "device.refused", subject: person.account.sub });
+      return visit.done(DEVICE_PATH, "deviceRefused");
+    case "ended": {
+      const query = new URLSearchParams({ user_code: shownUserCode(userCode) });
+      return visit.leave(`${DEVICE_PATH}?${query}`);
     }
+    case "waiting": {
+      const { device, client, apis } = outcome;
+      // A token for an API never opens the profile, not even for a first-party client.
+      const opensAll = client.first_party && device.resource.length === 0;
+      return visit.send(compareView, {
+        ...locals,
+        client,
+        logo: clientLook(client, locals.base).logo,
+        userCode,
+        fields: consentFields(opensAll ? [ALL_FIELDS] : device.scope.split(" "), []),
+        apis: apis.map(consentApi),
+        askedAt: device.askedAt * 1000,
+        now: clock.now(),
+        network: device.network,
+        ownNetwork: shortenedAddress(ctx.exchange.address),
+      });
+    }
+    case "unavailable":
+      audit.note({ ...caller, action: "device.refused", subject: person.account.sub });
+      return ask(visit, userCode, { reason: "unavailable" });
+    case "secondFactor":
+      if (hasSecondFactor(person.account))
+        return visit.stepUp(DEVICE_PATH, { user_code: shownUserCode(userCode) });
+      return ask(visit, userCode, { reason: "secondFactor" });
+    case "unknown":
+    case "used":
+    case "expired":
+      return ask(visit, userCode, { reason: outcome.kind });
   }
 }

@@ -1,20 +1,13 @@
 /** The e-mail address: a new one counts once the person shows that they read mail there. */
+import { z } from "zod";
 import { normalName, readName, shownEmail, trimmed } from "../../accounts/names.ts";
-import type { AddressChanges } from "../../accounts/people/address-changes.ts";
-import type { Confirmations } from "../../accounts/people/confirmations.ts";
+import { section } from "../../config/documented-schema.ts";
 import type { Translator } from "../../core/texts.ts";
-import type { DeviceCookies } from "../device-cookie.ts";
-import type { Form, FormProblem } from "../forms.ts";
-import type { LinkCookie } from "../link-cookie.ts";
+import type { Form } from "../forms.ts";
 import { waitText } from "../look/moments.ts";
-import type { Page, SendOptions } from "../page.ts";
-import {
-  askedAt,
-  personLocals,
-  type PersonLocals,
-  type PersonPage,
-  type PersonVisit,
-} from "./person-pages.ts";
+import type { SendOptions } from "../page.ts";
+import { askedAt, type PersonPage, type PersonServices, type PersonVisit } from "./person-pages.ts";
+import { type PageProblem, type PersonLocals, type PersonView, personView } from "./person-view.ts";
 
 const PATH = "/account/email";
 const NEW_PATH = "/account/email/new";
@@ -35,155 +28,217 @@ interface EmailLocals extends PersonLocals {
   readonly problem?: EmailProblem;
 }
 
-/** `account-new-email`: a form with the new address. */
+/** `account-page`: a form with the new address. */
 interface NewEmailLocals extends PersonLocals {
   /** What the field contains. */
   readonly value: string;
   readonly problem?: EmailProblem;
 }
 
-export const addressView: Page<EmailLocals> = {
+/** A form sends `action`: `code` or `link` to confirm, `again`, or `cancel`. */
+export const addressView: PersonView<EmailLocals> = personView({
+  name: "email",
   view: "account-email",
-  locals(t, locals) {
-    const { base, email, isConfirmed, pending, problem } = locals;
+  takes: { code: ["code"], link: [], again: [], cancel: [] },
+  members: {
+    email: z.string(),
+    confirmed: z.boolean(),
+    pending: section({ email: z.string(), link: z.boolean() })
+      .exactOptional()
+      .describe(
+        "The address that waits to be confirmed, and whether this browser has followed the link in its mail.",
+      ),
+  },
+  content(t, { base, email, isConfirmed, pending, problem }) {
+    const common = {
+      title: t("account.email"),
+      problems: emailProblems(t, "code", problem),
+      members: {
+        email,
+        confirmed: isConfirmed,
+        ...(pending && { pending: { email: pending.email, link: pending.hasLink } }),
+      },
+    };
+    if (pending === undefined)
+      return {
+        ...common,
+        texts: [t("email.use")],
+        links: [{ name: "new-email", label: t("email.change"), href: base + NEW_PATH }],
+      };
+    const cancel = { name: "cancel", label: t("email.cancel"), look: "second" } as const;
+    if (pending.hasLink)
+      return {
+        ...common,
+        texts: [t("email.pending.link", { email: pending.email })],
+        actions: [{ name: "link", label: t("email.confirm") }, cancel],
+      };
     return {
-      ...personLocals(t, locals, t("account.email"), emailProblems(t, "code", problem)),
-      email,
-      isConfirmed,
-      pending: pending ?? { email: "", hasLink: false },
-      change: `${base}/account/email/new`,
+      ...common,
+      texts: [t("email.pending.text", { email: pending.email })],
+      fields: [codeField(t)],
+      actions: [
+        { name: "code", label: t("email.confirm") },
+        { name: "again", label: t("email.again"), look: "second" },
+        cancel,
+      ],
     };
   },
-};
+  locals: (_t, { base, email, isConfirmed, pending }) => ({
+    email,
+    isConfirmed,
+    hasLink: pending?.hasLink ?? false,
+    change: pending === undefined ? base + NEW_PATH : "",
+  }),
+});
 
-export const newAddressView: Page<NewEmailLocals> = {
-  view: "account-new-email",
-  locals(t, locals) {
-    const problems = emailProblems(t, "email", locals.problem);
-    return { ...personLocals(t, locals, t("email.new.title"), problems), value: locals.value };
-  },
-};
+/** The code from a mail. */
+export const codeField = (t: Translator) =>
+  ({
+    name: "code",
+    type: "text",
+    autocomplete: "one-time-code",
+    required: true,
+    label: t("email.code"),
+    hint: t("email.code.hint"),
+  }) as const;
+
+export const newAddressView: PersonView<NewEmailLocals> = personView({
+  name: "new-email",
+  takes: { submit: ["email"] },
+  content: (t, { value, problem }) => ({
+    title: t("email.new.title"),
+    fields: [
+      {
+        name: "email",
+        type: "email",
+        autocomplete: "email",
+        required: true,
+        value,
+        label: t("email.new"),
+        hint: t("email.new.hint"),
+      },
+    ],
+    problems: emailProblems(t, "email", problem),
+    actions: [{ name: "submit", label: t("email.new.submit") }],
+  }),
+});
 
 function emailProblems(
   t: Translator,
   field: string,
   problem: EmailProblem | undefined,
-): readonly FormProblem[] {
+): readonly PageProblem[] {
   if (problem === undefined) return [];
+  const { reason: code } = problem;
   const values = {
     wait: problem.reason === "limited" ? waitText(t.locale, problem.retryAfter) : "",
     tries: problem.reason === "wrongCode" ? problem.triesLeft : "",
   };
-  const isAboutField = !["gone", "limited", "noTries"].includes(problem.reason);
-  return [{ fields: isAboutField ? [field] : [], text: t(`email.problem.${problem.reason}`, values) }];
+  const isAboutField = !["gone", "limited", "noTries"].includes(code);
+  return [{ code, fields: isAboutField ? [field] : [], text: t(`email.problem.${code}`, values) }];
 }
 
-export interface EmailPageParts {
-  /** Missing without mail: then the address can't be changed here. */
-  readonly addressChanges: AddressChanges | undefined;
-  readonly confirmations: Pick<Confirmations, "findByLink">;
-  /** The link in mail that this browser has followed. */
-  readonly links: Pick<LinkCookie, "read" | "clear">;
-  readonly devices: Pick<DeviceCookies, "has" | "read">;
-}
+const canChange = ({ addressChanges }: PersonServices): boolean => addressChanges !== undefined;
 
-/** None if the address can't be changed here. */
-export function emailPages(parts: EmailPageParts): readonly PersonPage[] {
-  const { addressChanges } = parts;
-  return addressChanges === undefined
-    ? []
-    : [addressPage(parts, addressChanges), newAddressPage(parts, addressChanges)];
-}
-
-/** The address, and a change that waits. A form sends `action`: `code` or `link` to confirm, `again`, or `cancel`. */
-function addressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage {
-  const { confirmations, links } = parts;
-
-  /** The link that this browser has followed, if it confirms a change of this account. */
-  async function linkOf({ ctx, person }: PersonVisit): Promise<string | undefined> {
-    const link = links.read(ctx);
-    const found = link === undefined ? undefined : await confirmations.findByLink(link);
-    const isOurs = found?.purpose === "address-change" && found.subject === person.account.sub;
-    return isOurs ? link : undefined;
-  }
-
-  async function shown(visit: PersonVisit, problem?: EmailProblem): Promise<void> {
-    const { email, sub } = visit.person.account;
-    const [pending, link] = await Promise.all([changes.pending(sub), linkOf(visit)]);
-    const data = {
-      ...visit.locals,
-      email: shownEmail(email),
-      isConfirmed: visit.person.account.email_verified,
-      ...(pending !== undefined && {
-        pending: { email: shownEmail(pending.email), hasLink: link !== undefined },
-      }),
-      ...(problem !== undefined && { problem }),
-    };
-    visit.send(addressView, data, answerOf(problem));
-  }
-
-  async function confirm(visit: PersonVisit, form: Form): Promise<void> {
+/** The address, and a change that waits. */
+const addressPage: PersonPage = {
+  path: PATH,
+  place: "email",
+  views: [addressView],
+  isOffered: canChange,
+  show: shown,
+  async submit(visit, form, services) {
+    const { addressChanges: changes, devices } = services;
     const { sub } = visit.person.account;
-    const link = form.get("action") === "link" ? await linkOf(visit) : undefined;
-    const proof = link === undefined ? { code: form.get("code") ?? "" } : { link };
-    if ("code" in proof && proof.code.trim() === "") return shown(visit, { reason: "noCode" });
-    const result = await changes.confirm(sub, proof, askedAt(visit, parts.devices));
-    if (result.kind === "wrong") {
-      const { triesLeft } = result;
-      return shown(visit, triesLeft === 0 ? { reason: "noTries" } : { reason: "wrongCode", triesLeft });
+    const action = form.get("action");
+    if (action === "cancel") {
+      await changes?.cancel(sub);
+      return visit.done(PATH, "addressCancelled");
     }
-    if (result.kind === "limited") return visit.limited(result.retryAfter);
-    links.clear(visit.ctx);
-    return result.kind === "gone" ? shown(visit, { reason: "gone" }) : visit.done(PATH, "address");
-  }
+    if (action !== "again") return confirm(visit, form, services);
+    const pending = await changes?.pending(sub);
+    const result = pending && (await changes?.start(sub, pending.email, askedAt(visit, devices)));
+    if (result === undefined) return shown(visit, services, { reason: "gone" });
+    if (result.kind === "limited")
+      return shown(visit, services, { reason: "limited", retryAfter: result.retryAfter });
+    return visit.done(PATH, "codeSent");
+  },
+};
 
-  return {
-    path: PATH,
-    place: "email",
-    show: (visit) => shown(visit),
-    async submit(visit, form) {
-      const { sub } = visit.person.account;
-      const action = form.get("action");
-      if (action === "cancel") {
-        await changes.cancel(sub);
-        return visit.done(PATH, "addressCancelled");
-      }
-      if (action !== "again") return confirm(visit, form);
-      const pending = await changes.pending(sub);
-      if (pending === undefined) return shown(visit, { reason: "gone" });
-      const result = await changes.start(sub, pending.email, askedAt(visit, parts.devices));
-      if (result.kind === "limited")
-        return shown(visit, { reason: "limited", retryAfter: result.retryAfter });
-      return visit.done(PATH, "codeSent");
-    },
+async function shown(visit: PersonVisit, services: PersonServices, problem?: EmailProblem): Promise<void> {
+  const { email, sub, email_verified: isConfirmed } = visit.person.account;
+  const [pending, link] = await Promise.all([services.addressChanges?.pending(sub), linkOf(visit, services)]);
+  const data = {
+    ...visit.locals,
+    email: shownEmail(email),
+    isConfirmed,
+    ...(pending && { pending: { email: shownEmail(pending.email), hasLink: link !== undefined } }),
+    ...(problem && { problem }),
   };
+  visit.send(addressView, data, answerOf(problem));
+}
+
+/** The link that this browser has followed, if it confirms a change of this account. */
+async function linkOf(
+  { ctx, person }: PersonVisit,
+  { links, confirmations }: PersonServices,
+): Promise<string | undefined> {
+  const link = links.read(ctx);
+  const found = link === undefined ? undefined : await confirmations.findByLink(link);
+  const isOurs = found?.purpose === "address-change" && found.subject === person.account.sub;
+  return isOurs ? link : undefined;
+}
+
+async function confirm(visit: PersonVisit, form: Form, services: PersonServices): Promise<void> {
+  const { addressChanges, devices, links } = services;
+  const { sub } = visit.person.account;
+  const link = form.get("action") === "link" ? await linkOf(visit, services) : undefined;
+  const proof = link === undefined ? { code: form.get("code") ?? "" } : { link };
+  if ("code" in proof && proof.code.trim() === "") return shown(visit, services, { reason: "noCode" });
+  const result = await addressChanges?.confirm(sub, proof, askedAt(visit, devices));
+  if (result?.kind === "wrong") {
+    const { triesLeft } = result;
+    const problem =
+      triesLeft === 0 ? ({ reason: "noTries" } as const) : { reason: "wrongCode" as const, triesLeft };
+    return shown(visit, services, problem);
+  }
+  if (result?.kind === "limited") return visit.limited(result.retryAfter);
+  links.clear(visit.ctx);
+  return result?.kind === "changed"
+    ? visit.done(PATH, "address")
+    : shown(visit, services, { reason: "gone" });
 }
 
 /** The form for a new address, after a recent sign-in. */
-function newAddressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage {
-  return {
-    path: NEW_PATH,
-    needs: "recent sign-in",
-    show: (visit) => sendNewAddress(visit, ""),
-    async submit(visit, form) {
-      const { account } = visit.person;
-      const email = trimmed(form.get("email") ?? "");
-      if (account.email_verified && readName(email) === normalName(account.email))
-        return sendNewAddress(visit, email, { reason: "same" });
-      const result = await changes.start(account.sub, email, askedAt(visit, parts.devices));
-      if (result.kind === "limited")
-        return sendNewAddress(visit, email, { reason: "limited", retryAfter: result.retryAfter });
-      if (result.kind === "invalid") return sendNewAddress(visit, email, { reason: "invalid" });
-      return visit.done(PATH, "codeSent");
-    },
-  };
-}
+const newAddressPage: PersonPage = {
+  path: NEW_PATH,
+  needs: "recent sign-in",
+  views: [newAddressView],
+  isOffered: canChange,
+  show: (visit) => sendNewAddress(visit, ""),
+  async submit(visit, form, { addressChanges, devices }) {
+    const { account } = visit.person;
+    const email = trimmed(form.get("email") ?? "");
+    if (account.email_verified && readName(email) === normalName(account.email))
+      return sendNewAddress(visit, email, { reason: "same" });
+    const result = await addressChanges?.start(account.sub, email, askedAt(visit, devices));
+    if (result?.kind === "limited")
+      return sendNewAddress(visit, email, { reason: "limited", retryAfter: result.retryAfter });
+    if (result?.kind === "invalid") return sendNewAddress(visit, email, { reason: "invalid" });
+    return visit.done(PATH, "codeSent");
+  },
+};
+
+export const emailPages: readonly PersonPage[] = [addressPage, newAddressPage];
 
 function sendNewAddress({ locals, send }: PersonVisit, value: string, problem?: EmailProblem): void {
   send(newAddressView, { ...locals, value, ...(problem !== undefined && { problem }) }, answerOf(problem));
 }
 
-function answerOf(problem: EmailProblem | undefined): SendOptions {
-  if (problem?.reason === "limited") return { status: 429, retryAfter: problem.retryAfter };
+/** The status of a page with a problem. */
+export function answerOf(
+  problem: { readonly reason: string; readonly retryAfter?: number } | undefined,
+): SendOptions {
+  if (problem?.retryAfter !== undefined) return { status: 429, retryAfter: problem.retryAfter };
   return { status: problem === undefined ? 200 : 400 };
 }

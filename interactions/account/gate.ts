@@ -8,6 +8,7 @@ import type { AccountRequest } from "../../provider/pages.ts";
 import { ACR_MFA, satisfies } from "../../provider/authentication.ts";
 import type { FindSignedIn, SignedIn } from "../../provider/account.ts";
 import { seeOther } from "../answers.ts";
+import { demandSignIn, wantsJson } from "../json.ts";
 import type { Pages } from "../page.ts";
 import type { ReturnPaths } from "./return-paths.ts";
 
@@ -24,7 +25,10 @@ export function baseUrls(callbacks: readonly string[]): string {
   return callbacks.map((address) => address.slice(0, -CALLBACK_PATH.length)).join(" and ");
 }
 
-/** Redirects people who are not signed in to the sign-in, and back to the page that they wanted. */
+/**
+ * Redirects people who are not signed in to the sign-in, and back to the page that they wanted. A program that wants JSON
+ * gets a 401 with that address.
+ */
 export interface AccountGate {
   /** The person who is signed in, without a redirect. */
   find(ctx: ServiceContext): Promise<SignedIn | undefined>;
@@ -99,7 +103,9 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
   /** A HEAD request is led nowhere but to the page itself: the authorization endpoint has no HEAD. */
   function toSignIn(ctx: ServiceContext, wanted: string, more?: Readonly<Record<string, string>>): void {
     const { deployment, isHead } = ctx.exchange;
-    seeOther(ctx, isHead ? deployment.url + wanted : signInUrl(ctx, wanted, more));
+    const location = isHead ? deployment.url + wanted : signInUrl(ctx, wanted, more);
+    if (wantsJson(ctx)) demandSignIn(ctx, location);
+    else seeOther(ctx, location);
   }
 
   function isRecent({ account, acr, signedInAt }: SignedIn): boolean {

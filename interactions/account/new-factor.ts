@@ -3,31 +3,27 @@
  * from a mail. The form holds what the new factor is made with, encrypted for this session and page. The factor is
  * tried before it counts, and the account must not have changed meanwhile (see `accounts/factors/enrolment.ts`).
  */
+import { z } from "zod";
 import type { Enrolment, Enrolments } from "../../accounts/factors/enrolment.ts";
 import { type NewFactor, passkeyName } from "../../accounts/factors/factor.ts";
-import type { Clock } from "../../core/clock.ts";
+import { passkeyCreation, type PasskeyCreation } from "../../accounts/factors/passkeys.ts";
+import { section } from "../../config/documented-schema.ts";
 import type { Translator } from "../../core/texts.ts";
 import { AMR_CODE, amrOfPasskey } from "../../provider/authentication.ts";
-import type { SignInSessions } from "../../provider/sessions/sessions.ts";
-import type { DeviceCookies } from "../device-cookie.ts";
-import type { Form, FormProblem } from "../forms.ts";
+import type { Form } from "../forms.ts";
 import { waitText } from "../look/moments.ts";
 import { groupedKey, qrCode } from "../look/qr-code.ts";
-import type { Page, SendOptions } from "../page.ts";
 import { parsed } from "../steps/passkey-sign-in.ts";
+import { answerOf, codeField } from "./email.ts";
+import { askedAt, type PersonPage, type PersonServices, type PersonVisit } from "./person-pages.ts";
+import { type PageProblem, type PersonLocals, type PersonView, personView } from "./person-view.ts";
 import {
-  askedAt,
-  personLocals,
-  type PersonLocals,
-  type PersonPage,
-  type PersonVisit,
-} from "./person-pages.ts";
-import type { AccountSeals } from "./seals.ts";
-import {
+  backLocals,
   backToMethods,
+  codesView,
   doneAt,
   METHODS_PATH,
-  type MethodsPageParts,
+  nameField,
   newFactorPath,
   showCodes,
 } from "./sign-in-methods.ts";
@@ -54,214 +50,260 @@ interface ConfirmFactorLocals extends NewFactorLocals {
   readonly isGuarded: boolean;
 }
 
-export const confirmFactorView: Page<ConfirmFactorLocals> = {
+const kind = z.enum(["app", "passkey"]);
+
+export const confirmFactorView: PersonView<ConfirmFactorLocals> = personView({
+  name: "confirm-factor",
   view: "account-confirm-factor",
-  locals: (t, locals) => ({
-    ...newFactorLocals(t, locals, "code"),
-    isSent: locals.isSent,
-    isGuarded: locals.isGuarded,
+  takes: { code: ["code"], send: [] },
+  members: { kind: kind.describe("What is added afterwards.") },
+  content: (t, { isSent, isGuarded, ...locals }) => ({
+    ...newFactor(t, locals, "code"),
+    texts: [t("methods.confirm.text"), ...(isGuarded ? [t("methods.confirm.guarded")] : [])],
+    fields: isSent ? [codeField(t)] : [],
+    actions: isSent
+      ? [
+          { name: "code", label: t("methods.confirm.submit") },
+          { name: "send", label: t("email.again"), look: "second" },
+        ]
+      : [{ name: "send", label: t("methods.confirm.send") }],
+    members: { kind: locals.kind },
   }),
-};
+  locals: (t, { base }) => backLocals(t, base),
+});
+
+/** What the form sends back: what the new factor is made with, encrypted. */
+const setUpField = (value: string) =>
+  ({ name: "set-up", type: "hidden", autocomplete: "off", required: true, label: "", value }) as const;
 
 /** `account-new-app`: the QR code, the key and a form with the first code. */
 interface NewAppLocals extends NewFactorLocals {
-  readonly app: { readonly qrCode: string; readonly key: string; readonly uri: string };
+  readonly app: { readonly qrCode: string; readonly secret: string; readonly uri: string };
   readonly setUp: string;
 }
 
-export const newAppView: Page<NewAppLocals> = {
+export const newAppView: PersonView<NewAppLocals> = personView({
+  name: "new-app",
   view: "account-new-app",
-  locals: (t, locals) => ({
-    ...newFactorLocals(t, locals, "code"),
-    app: locals.app,
-    setUp: locals.setUp,
+  takes: { app: ["set-up", "code"] },
+  members: {
+    app: section({ secret: z.string(), uri: z.string() }).describe(
+      "The secret in Base32, and its `otpauth:` address for a QR code.",
+    ),
+  },
+  content: (t, { app: { secret, uri }, setUp, ...locals }) => ({
+    ...newFactor(t, locals, "code"),
+    texts: [t("new-app.scan")],
+    fields: [
+      setUpField(setUp),
+      { ...codeField(t), label: t("second-factor.code"), hint: t("methods.new.app.hint") },
+    ],
+    actions: [{ name: "app", label: t("methods.new.app"), text: t("methods.effect") }],
+    members: { app: { secret, uri } },
   }),
-};
+  locals: (t, { base, app: { secret, ...app } }) => ({
+    ...backLocals(t, base),
+    app: { ...app, key: groupedKey(secret) },
+  }),
+});
 
 /** `account-new-passkey`: a form whose script makes the passkey. */
 interface NewPasskeyLocals extends NewFactorLocals {
-  /** The argument of `navigator.credentials.create`, as JSON. */
-  readonly passkey: string;
+  /** The argument of `navigator.credentials.create`. */
+  readonly passkey: PasskeyCreation;
   readonly setUp: string;
 }
 
-export const newPasskeyView: Page<NewPasskeyLocals> = {
+export const newPasskeyView: PersonView<NewPasskeyLocals> = personView({
+  name: "new-passkey",
   view: "account-new-passkey",
-  locals: (t, locals) => ({
-    ...newFactorLocals(t, locals, ""),
-    passkey: locals.passkey,
-    setUp: locals.setUp,
+  takes: { passkey: ["set-up", "name", "credential"] },
+  members: {
+    passkey: section({ publicKey: passkeyCreation }).describe(
+      "For `createPasskey` of `sign-in-service/browser`. Send what that returns as `credential`.",
+    ),
+  },
+  content: (t, { passkey: publicKey, setUp, ...locals }) => ({
+    ...newFactor(t, locals, ""),
+    texts: [t("new-passkey.text"), t("methods.effect")],
+    fields: [setUpField(setUp), nameField(t, t("new-passkey.default"))],
+    actions: [{ name: "passkey", label: t("new-passkey.submit") }],
+    members: { passkey: { publicKey } },
   }),
-};
+  locals: (t, { base, passkey, setUp }) => ({
+    ...backLocals(t, base),
+    passkey: JSON.stringify(passkey),
+    setUp,
+  }),
+});
 
 /** @param field that a wrong entry is about; empty: none. */
-function newFactorLocals(t: Translator, locals: NewFactorLocals, field: string) {
-  const { base, kind, problem } = locals;
-  return {
-    ...personLocals(t, locals, t(`methods.new.${kind}`), problemsOf(t, field, problem)),
-    back: base + METHODS_PATH,
-    backTo: t("account.methods"),
-  };
-}
+const newFactor = (t: Translator, { kind: which, problem }: NewFactorLocals, field: string) => ({
+  title: t(`methods.new.${which}`),
+  problems: problemsOf(t, field, problem),
+});
 
-function problemsOf(t: Translator, field: string, problem: NewFactorProblem | undefined): FormProblem[] {
+function problemsOf(t: Translator, field: string, problem: NewFactorProblem | undefined): PageProblem[] {
   if (problem === undefined) return [];
-  const isAboutField = field !== "" && ["noCode", "wrongCode", "wrongApp"].includes(problem.reason);
+  const { reason: code } = problem;
+  const isAboutField = field !== "" && ["noCode", "wrongCode", "wrongApp"].includes(code);
   const values = {
     wait: problem.reason === "limited" ? waitText(t.locale, problem.retryAfter) : "",
     tries: problem.reason === "wrongCode" ? problem.triesLeft : "",
   };
-  return [{ fields: isAboutField ? [field] : [], text: t(`methods.problem.${problem.reason}`, values) }];
+  return [{ code, fields: isAboutField ? [field] : [], text: t(`methods.problem.${code}`, values) }];
 }
 
-export interface NewFactorPageParts extends Pick<MethodsPageParts, "secondFactors"> {
-  readonly seals: AccountSeals;
-  readonly sessions: Pick<SignInSessions, "keep">;
-  readonly devices: Pick<DeviceCookies, "has" | "read">;
-  readonly clock: Clock;
+/** A visit of the page that adds one kind of factor. */
+interface Addition {
+  readonly visit: PersonVisit;
+  readonly services: PersonServices;
+  readonly enrolments: Enrolments;
+  readonly kind: FactorKind;
 }
 
-/** None without mail: nobody could confirm a first factor. */
-export function newFactorPages(parts: NewFactorPageParts): readonly PersonPage[] {
-  const { enrolments, passkeys } = parts.secondFactors;
-  if (enrolments === undefined) return [];
-  const pages = [newFactorPage(parts, enrolments, "app")];
-  return passkeys === undefined ? pages : [...pages, newFactorPage(parts, enrolments, "passkey")];
+function showConfirmation(
+  { visit, services: { clock }, kind: which }: Addition,
+  isSent: boolean,
+  problem?: NewFactorProblem,
+): void {
+  const { account } = visit.person;
+  const isGuarded = (account.address_undos ?? []).some(({ expires_at }) => expires_at > clock.now());
+  const data = { ...visit.locals, kind: which, isSent, isGuarded, ...(problem && { problem }) };
+  visit.send(confirmFactorView, data, answerOf(problem));
+}
+
+async function showSetUp(
+  { visit, services: { seals }, kind: which }: Addition,
+  made: Enrolment,
+  problem?: NewFactorProblem,
+): Promise<void> {
+  const { app, passkey } = made;
+  // Only what this page adds. The excluded passkeys are long, and only the browser needs them.
+  const kept =
+    which === "app" ? { ...made, passkey: null } : passkey === null ? made : { ...made, app: null };
+  const data = {
+    ...visit.locals,
+    kind: which,
+    setUp: seals.encrypt(visit.person, newFactorPath(which), JSON.stringify(kept)),
+    ...(problem && { problem }),
+  };
+  if (which === "app" && app !== null) {
+    const { secret, uri } = app;
+    return visit.send(
+      newAppView,
+      { ...data, app: { qrCode: await qrCode(uri), secret, uri } },
+      answerOf(problem),
+    );
+  }
+  if (which === "passkey" && passkey !== null)
+    return visit.send(newPasskeyView, { ...data, passkey: passkey.publicKey }, answerOf(problem));
+  // Another one was added meanwhile.
+  return visit.done(METHODS_PATH, "factorsFull");
+}
+
+/** @param code from the mail, if there is one. */
+async function begin(addition: Addition, code?: string): Promise<void> {
+  const { visit, services, enrolments } = addition;
+  const { account, session } = visit.person;
+  const begun = await enrolments.begin(account.sub, session, code, askedAt(visit, services.devices));
+  if (begun.kind === "begun") return showSetUp(addition, begun.enrolment);
+  if (begun.kind === "code-required") return showConfirmation(addition, visit.locals.notice === "factorCode");
+  if (begun.kind === "wrong") {
+    const { triesLeft } = begun;
+    return triesLeft === 0
+      ? showConfirmation(addition, false, { reason: "noTries" })
+      : showConfirmation(addition, true, { reason: "wrongCode", triesLeft });
+  }
+  if (code === undefined) return visit.done(METHODS_PATH, "factorsFull");
+  return showConfirmation(addition, false, { reason: "gone" });
+}
+
+async function send(addition: Addition): Promise<void> {
+  const { visit, services, enrolments, kind: which } = addition;
+  const { account, session } = visit.person;
+  const sent = await enrolments.sendCode(account.sub, session, askedAt(visit, services.devices));
+  if (sent.kind === "limited")
+    return showConfirmation(addition, false, { reason: "limited", retryAfter: sent.retryAfter });
+  return visit.done(newFactorPath(which), "factorCode");
+}
+
+async function add(addition: Addition, form: Form): Promise<void> {
+  const { visit, services, enrolments, kind: which } = addition;
+  const { session } = visit.person;
+  const text = services.seals.decrypt(visit.person, newFactorPath(which), form.get("set-up") ?? "");
+  if (text === undefined) return begin(addition);
+  const made = JSON.parse(text) as Enrolment;
+  const name = form.get("name") ?? "";
+  if (which === "passkey" && passkeyName(name) === undefined)
+    return showSetUp(addition, made, { reason: "name" });
+  const change = { keepSession: session };
+  const at = askedAt(visit, services.devices);
+  const added =
+    which === "app"
+      ? await enrolments.addApp(made, form.get("code") ?? "", change, at)
+      : await enrolments.addPasskey(made, parsed(form.get("credential")), name, change, at);
+  switch (added.kind) {
+    case "limited":
+      return visit.limited(added.retryAfter);
+    case "wrong":
+      return showSetUp(addition, made, { reason: which === "app" ? "wrongApp" : "wrongPasskey" });
+    case "limit_reached":
+      return visit.done(METHODS_PATH, "factorsFull");
+    case "stale":
+      return visit.done(METHODS_PATH, "factorOutdated");
+    case "required":
+    case "last_sign_in_method":
+    case "not_found":
+      return backToMethods(visit);
+    case "changed": {
+      // The person has just shown this factor, so this session need not be asked for it again.
+      const { backupEligible } = { backupEligible: undefined, ...added };
+      const shown = backupEligible === undefined ? AMR_CODE : amrOfPasskey(backupEligible);
+      await services.sessions.keep(session, added.sessions_generation, shown);
+      if (added.recoveryCodes.length > 0) return showCodes(visit, added.recoveryCodes);
+      return doneAt(visit, which === "app" ? "appAdded" : "passkeyAdded", added.sessions_generation);
+    }
+  }
 }
 
 /**
  * A form sends `action`: `send` for a mail with a code, `code` with that `code`, or the kind of the factor with `set-up` and
  * its first use: `code`, or `credential` and `name`.
  */
-function newFactorPage(parts: NewFactorPageParts, enrolments: Enrolments, kind: FactorKind): PersonPage {
-  const { seals, sessions, devices, clock } = parts;
-  const path = newFactorPath(kind);
-
-  function showConfirmation(visit: PersonVisit, isSent: boolean, problem?: NewFactorProblem): void {
-    const { account } = visit.person;
-    const isGuarded = (account.address_undos ?? []).some(({ expires_at }) => expires_at > clock.now());
-    const data = { ...visit.locals, kind, isSent, isGuarded, ...(problem && { problem }) };
-    visit.send(confirmFactorView, data, answerOf(problem));
-  }
-
-  async function showSetUp(visit: PersonVisit, made: Enrolment, problem?: NewFactorProblem): Promise<void> {
-    const { app, passkey } = made;
-    const data = {
-      ...visit.locals,
-      kind,
-      setUp: seals.encrypt(visit.person, path, JSON.stringify(kept(made))),
-      ...(problem && { problem }),
-    };
-    if (kind === "app") {
-      // Another one was added meanwhile.
-      if (app === null) return visit.done(METHODS_PATH, "factorsFull");
-      const { secret, uri } = app;
-      const shown = { qrCode: await qrCode(uri), key: groupedKey(secret), uri };
-      return visit.send(newAppView, { ...data, app: shown }, answerOf(problem));
-    }
-    if (passkey === null) return visit.done(METHODS_PATH, "factorsFull");
-    const json = JSON.stringify(passkey.publicKey);
-    return visit.send(newPasskeyView, { ...data, passkey: json }, answerOf(problem));
-  }
-
-  /** Keeps only what this page adds. The excluded passkeys are long, and only the browser needs them. */
-  function kept(made: Enrolment): Enrolment {
-    if (kind === "app" || made.passkey === null) return { ...made, passkey: null };
-    return { ...made, app: null };
-  }
-
-  /** @param code from the mail, if there is one. */
-  async function begin(visit: PersonVisit, code?: string): Promise<void> {
-    const { account, session } = visit.person;
-    const begun = await enrolments.begin(account.sub, session, code, askedAt(visit, devices));
-    if (begun.kind === "begun") return showSetUp(visit, begun.enrolment);
-    if (begun.kind === "code-required") return showConfirmation(visit, visit.locals.notice === "factorCode");
-    if (begun.kind === "wrong") {
-      const { triesLeft } = begun;
-      return triesLeft === 0
-        ? showConfirmation(visit, false, { reason: "noTries" })
-        : showConfirmation(visit, true, { reason: "wrongCode", triesLeft });
-    }
-    if (code === undefined) return visit.done(METHODS_PATH, "factorsFull");
-    return showConfirmation(visit, false, { reason: "gone" });
-  }
-
-  async function send(visit: PersonVisit): Promise<void> {
-    const { account, session } = visit.person;
-    const sent = await enrolments.sendCode(account.sub, session, askedAt(visit, devices));
-    if (sent.kind === "limited")
-      return showConfirmation(visit, false, { reason: "limited", retryAfter: sent.retryAfter });
-    return visit.done(path, "factorCode");
-  }
-
-  function setUpOf({ person }: PersonVisit, form: Form): Enrolment | undefined {
-    const text = seals.decrypt(person, path, form.get("set-up") ?? "");
-    return text === undefined ? undefined : (JSON.parse(text) as Enrolment);
-  }
-
-  async function add(visit: PersonVisit, form: Form): Promise<void> {
-    const { session } = visit.person;
-    const made = setUpOf(visit, form);
-    if (made === undefined) return begin(visit);
-    const name = form.get("name") ?? "";
-    if (kind === "passkey" && passkeyName(name) === undefined)
-      return showSetUp(visit, made, { reason: "name" });
-    const change = { keepSession: session };
-    const added =
-      kind === "app"
-        ? await enrolments.addApp(made, form.get("code") ?? "", change, askedAt(visit, devices))
-        : await enrolments.addPasskey(
-            made,
-            parsed(form.get("credential")),
-            name,
-            change,
-            askedAt(visit, devices),
-          );
-    switch (added.kind) {
-      case "limited":
-        return visit.limited(added.retryAfter);
-      case "wrong":
-        return showSetUp(visit, made, { reason: kind === "app" ? "wrongApp" : "wrongPasskey" });
-      case "limit_reached":
-        return visit.done(METHODS_PATH, "factorsFull");
-      case "stale":
-        return visit.done(METHODS_PATH, "factorOutdated");
-      case "required":
-      case "last_sign_in_method":
-      case "not_found":
-        return backToMethods(visit);
-      case "changed": {
-        // The person has just shown this factor, so this session need not be asked for it again.
-        const { backupEligible } = { backupEligible: undefined, ...added };
-        const shown = backupEligible === undefined ? AMR_CODE : amrOfPasskey(backupEligible);
-        await sessions.keep(session, added.sessions_generation, shown);
-        if (added.recoveryCodes.length > 0) return showCodes(visit, added.recoveryCodes);
-        return doneAt(visit, kind === "app" ? "appAdded" : "passkeyAdded", added.sessions_generation);
-      }
-    }
-  }
-
+const newFactorPage = (which: FactorKind): PersonPage => {
+  /** Calls back if there are enrolments, which is always: the page is offered only then. */
+  const within = async (
+    visit: PersonVisit,
+    services: PersonServices,
+    work: (addition: Addition) => Promise<void>,
+  ): Promise<void> => {
+    const { enrolments } = services.secondFactors;
+    return enrolments === undefined
+      ? backToMethods(visit)
+      : work({ visit, services, enrolments, kind: which });
+  };
   return {
-    path,
+    path: newFactorPath(which),
     needs: "recent sign-in",
     // Each call of an enrolment takes its own points.
     isUnlimited: true,
-    show: (visit) => begin(visit),
-    submit(visit, form) {
-      const action = form.get("action");
-      if (action === kind) return add(visit, form);
-      if (action !== "code") return send(visit);
-      const code = form.get("code") ?? "";
-      if (code.trim() === "") {
-        showConfirmation(visit, true, { reason: "noCode" });
-        return Promise.resolve();
-      }
-      return begin(visit, code);
-    },
+    views: [confirmFactorView, which === "app" ? newAppView : newPasskeyView, codesView],
+    // Without mail, nobody could confirm a first factor.
+    isOffered: ({ secondFactors: { enrolments, passkeys } }) =>
+      enrolments !== undefined && (which === "app" || passkeys !== undefined),
+    show: (visit, services) => within(visit, services, (addition) => begin(addition)),
+    submit: (visit, form, services) =>
+      within(visit, services, async (addition) => {
+        const action = form.get("action");
+        if (action === which) return add(addition, form);
+        if (action !== "code") return send(addition);
+        const code = form.get("code") ?? "";
+        return code.trim() === ""
+          ? showConfirmation(addition, true, { reason: "noCode" })
+          : begin(addition, code);
+      }),
   };
-}
+};
 
-function answerOf(problem: NewFactorProblem | undefined): SendOptions {
-  if (problem?.reason === "limited") return { status: 429, retryAfter: problem.retryAfter };
-  return { status: problem === undefined ? 200 : 400 };
-}
+export const newFactorPages: readonly PersonPage[] = [newFactorPage("app"), newFactorPage("passkey")];

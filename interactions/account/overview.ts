@@ -1,15 +1,14 @@
 /** The first page: who is signed in, what the account holds now, and the way to all other pages. */
-import type { Clock } from "../../core/clock.ts";
+import { z } from "zod";
+import { section } from "../../config/documented-schema.ts";
 import type { Translator } from "../../core/texts.ts";
-import type { SignInSessions } from "../../provider/sessions/sessions.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { moments } from "../look/moments.ts";
-import type { Locals } from "../look/views.ts";
-import type { Page } from "../page.ts";
-import { signOut, type SignOutParts } from "./delete.ts";
-import { HOME, personLocals, type PersonLocals, type PersonPage } from "./person-pages.ts";
+import { signOut } from "./delete.ts";
+import type { PersonPage } from "./person-pages.ts";
+import { HOME, type PersonLocals, type PersonView, personView } from "./person-view.ts";
 import { methodsText } from "./sign-in-methods.ts";
-import { connectedServices, type ServicesPageParts } from "./services.ts";
+import { connectedServices } from "./services.ts";
 
 /** `account`: a row for each page, with what is set there now. */
 interface OverviewLocals extends PersonLocals {
@@ -31,36 +30,63 @@ const MAX_NAMES = 3;
 /** The text in the row of a page; `false`: the person should look at it. */
 type Value = readonly [text: string, isWell?: false];
 
-export const overviewView: Page<OverviewLocals> = {
+export const overviewView: PersonView<OverviewLocals> = personView({
+  name: "overview",
   view: "account",
+  takes: { submit: [] },
+  members: {
+    sub: z.string(),
+    settings: z
+      .array(
+        section({
+          page: z.string(),
+          href: z.string(),
+          label: z.string(),
+          value: z.string().describe("What is set there, in words."),
+          well: z.boolean().describe("`false`: the person should look at it."),
+        }),
+      )
+      .readonly(),
+  },
+  content: (t, locals) => ({
+    title: t("account.title"),
+    actions: [{ name: "submit", label: t("account.signOut"), look: "second" }],
+    members: {
+      sub: locals.account.sub,
+      settings: rowsOf(t, locals).map(({ page, href, label, value, isWell: well }) => ({
+        page,
+        href,
+        label,
+        value,
+        well,
+      })),
+    },
+  }),
   locals(t, locals) {
-    const { account, console: consolePath } = locals;
-    const values = valuesOf(t, locals);
-    const rows = locals.places.flatMap(({ page, href }): Locals[] => {
-      const [value, isWell = true] = values[page] ?? [];
-      return value === undefined ? [] : [{ page, href, label: t(`account.${page}`), value, isWell }];
-    });
-    const console = {
-      page: "console",
-      href: consolePath,
-      label: t("account.console"),
-      value: t("account.console.hint"),
-      isWell: true,
-    };
+    const rows = rowsOf(t, locals);
     return {
-      ...personLocals(t, locals, t("account.title")),
       layout: "account home",
       // It is the first page.
       back: "",
-      sub: account.sub,
-      rows: [
-        ...rows.filter(({ page }) => page !== "delete"),
-        ...(consolePath === undefined ? [] : [console]),
-      ],
+      sub: locals.account.sub,
+      rows: rows.filter(({ page }) => page !== "delete"),
       danger: rows.filter(({ page }) => page === "delete"),
     };
   },
-};
+});
+
+/** A row for each page, and for operators one for the console. */
+function rowsOf(t: Translator, locals: OverviewLocals) {
+  const { places, console: href } = locals;
+  const values = valuesOf(t, locals);
+  const rows = places.flatMap(({ page, href: to }) => {
+    const [value, isWell = true] = values[page] ?? [];
+    return value === undefined ? [] : [{ page, href: to, label: t(`account.${page}`), value, isWell }];
+  });
+  if (href === undefined) return rows;
+  const value = t("account.console.hint");
+  return [...rows, { page: "console", href, label: t("account.console"), value, isWell: true }];
+}
 
 /** By page. */
 function valuesOf(t: Translator, locals: OverviewLocals): Readonly<Record<string, Value | undefined>> {
@@ -98,39 +124,26 @@ function servicesValue(t: Translator, names: readonly string[]): string {
   return new Intl.ListFormat(t.locale).format(list);
 }
 
-export interface OverviewPageParts extends SignOutParts, Pick<ServicesPageParts, "directory"> {
-  readonly sessions: Pick<SignInSessions, "list" | "end">;
-  readonly clock: Clock;
-}
-
-/**
- * Its form signs out.
- * @param console its path below the base URL, and the `sub` of everybody who may use it.
- */
-export function overviewPage(
-  parts: OverviewPageParts,
-  console: { readonly path: string; readonly operators: readonly string[] } | undefined,
-): PersonPage {
-  const { sessions, directory, clock } = parts;
-  return {
-    path: HOME,
-    place: "home",
-    isUnlimited: true,
-    async show({ locals, person: { account }, send }) {
-      const [found, services] = await Promise.all([
-        sessions.list(account),
-        connectedServices(account, await directory.listClients(), directory),
-      ]);
-      send(overviewView, {
-        ...locals,
-        account,
-        browsers: found.sessions.length,
-        hasMoreBrowsers: found.next !== undefined,
-        services: services.map(({ name }) => name),
-        now: clock.now(),
-        ...(console?.operators.includes(account.sub) && { console: locals.base + console.path }),
-      });
-    },
-    submit: signOut(parts),
-  };
-}
+/** Its form signs out. */
+export const overviewPage: PersonPage = {
+  path: HOME,
+  place: "home",
+  isUnlimited: true,
+  views: [overviewView],
+  async show({ locals, person: { account }, send }, { sessions, directory, clock, console }) {
+    const [found, services] = await Promise.all([
+      sessions.list(account),
+      connectedServices(account, await directory.listClients(), directory),
+    ]);
+    send(overviewView, {
+      ...locals,
+      account,
+      browsers: found.sessions.length,
+      hasMoreBrowsers: found.next !== undefined,
+      services: services.map(({ name }) => name),
+      now: clock.now(),
+      ...(console?.operators.includes(account.sub) && { console: locals.base + console.path }),
+    });
+  },
+  submit: signOut,
+};

@@ -5,19 +5,18 @@ import type { Configuration } from "../../config/configuration.ts";
 import { hasShownSecondFactor } from "../../provider/authentication.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import type { Pages } from "../page.ts";
-import { devicePage, type DevicePageParts } from "./device.ts";
-import { deletePage, type DeletePageParts, signedOutPage, type SignOutParts } from "./delete.ts";
+import { devicePage } from "./device.ts";
+import { deletePage, signedOutPage } from "./delete.ts";
 import { type AccountGate, CALLBACK_PATH } from "./gate.ts";
-import { type EmailPageParts, emailPages } from "./email.ts";
+import { emailPages } from "./email.ts";
 import { overviewPage } from "./overview.ts";
-import { newFactorPages, type NewFactorPageParts } from "./new-factor.ts";
-import { passwordPage, type PasswordPageParts } from "./password.ts";
-import { createPersonPages, type PersonPagesParts } from "./person-pages.ts";
-import { profilePage, type ProfilePageParts } from "./profile.ts";
-import type { AccountSeals } from "./seals.ts";
-import { servicesPage, type ServicesPageParts } from "./services.ts";
-import { methodsPages, type MethodsPageParts } from "./sign-in-methods.ts";
-import { sessionsPage, type SessionsPageParts } from "./sessions.ts";
+import { newFactorPages } from "./new-factor.ts";
+import { passwordPage } from "./password.ts";
+import { createPersonPages, type PersonPage, type PersonPagesParts } from "./person-pages.ts";
+import { profilePage } from "./profile.ts";
+import { servicesPage } from "./services.ts";
+import { methodsPages } from "./sign-in-methods.ts";
+import { sessionsPage } from "./sessions.ts";
 
 /** Handles a request of a person who is an operator. */
 export type OperatorHandler = (
@@ -43,19 +42,22 @@ export interface OperatorPagesParts {
   readonly operatorPages: readonly OperatorPage[];
 }
 
+/** The pages of the signed-in person, in the order of the navigation. To add one, add a row and a file. */
+export const PERSON_PAGES: readonly PersonPage[] = [
+  overviewPage,
+  profilePage,
+  ...emailPages,
+  passwordPage,
+  ...methodsPages,
+  ...newFactorPages,
+  sessionsPage,
+  servicesPage,
+  deletePage,
+  devicePage,
+];
+
 /** What the account pages are built from. */
-export type AccountPagesParts = OperatorPagesParts &
-  PersonPagesParts &
-  ProfilePageParts &
-  EmailPageParts &
-  PasswordPageParts &
-  MethodsPageParts &
-  NewFactorPageParts &
-  SessionsPageParts &
-  ServicesPageParts &
-  DevicePageParts &
-  DeletePageParts &
-  SignOutParts & { readonly seals: AccountSeals };
+export type AccountPagesParts = OperatorPagesParts & PersonPagesParts;
 
 export function createAccountPages(parts: AccountPagesParts): readonly AccountPage[] {
   const {
@@ -65,18 +67,7 @@ export function createAccountPages(parts: AccountPagesParts): readonly AccountPa
   } = parts;
   const console = first === undefined ? undefined : { path: first.path, operators };
   return [
-    ...createPersonPages(parts, [
-      overviewPage(parts, console),
-      profilePage(parts),
-      ...emailPages(parts),
-      passwordPage(parts),
-      ...methodsPages(parts),
-      ...newFactorPages(parts),
-      sessionsPage(parts),
-      servicesPage(parts),
-      deletePage(parts),
-      devicePage(parts),
-    ]),
+    ...createPersonPages({ ...parts, console }, PERSON_PAGES),
     { path: CALLBACK_PATH, methods: { GET: (ctx, request) => gate.callback(ctx, request) } },
     signedOutPage(parts),
     ...createOperatorPages(parts),

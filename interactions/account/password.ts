@@ -1,13 +1,9 @@
 /** The password: a new one, after a recent sign-in. */
-import type { AccountInternals } from "../../accounts/account.ts";
+import { z } from "zod";
 import { kindsOf } from "../../accounts/ways/ways.ts";
 import { InvalidPassword } from "../../core/errors.ts";
-import type { SignInSessions } from "../../provider/sessions/sessions.ts";
-import type { DeviceCookies } from "../device-cookie.ts";
-import type { Page } from "../page.ts";
-import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } from "./person-pages.ts";
-
-const PATH = "/account/password";
+import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
+import { type PersonLocals, type PersonView, personView } from "./person-view.ts";
 
 /** `account-password`: a form with the new password. */
 interface PasswordLocals extends PersonLocals {
@@ -21,69 +17,73 @@ interface PasswordLocals extends PersonLocals {
   readonly problem?: string;
 }
 
-export const passwordView: Page<PasswordLocals> = {
+export const passwordView: PersonView<PasswordLocals> = personView({
+  name: "password",
   view: "account-password",
-  locals(t, locals) {
-    const { username, min, max, isSet, problem } = locals;
-    const problems =
+  takes: { submit: ["password"] },
+  members: { username: z.string().describe("Whose password it is, for password managers.") },
+  content: (t, { username, min, max, isSet, problem }) => ({
+    title: t("account.password"),
+    texts: [t("password.effect")],
+    fields: [
+      {
+        name: "password",
+        type: "password",
+        autocomplete: "new-password",
+        required: true,
+        minLength: min,
+        label: t("password.new"),
+        hint: t("hint.new-password", { min }),
+      },
+    ],
+    problems:
       problem === undefined
         ? []
-        : [{ fields: ["password"], text: t(`problem.password.${problem}`, { min, max }) }];
-    return {
-      ...personLocals(t, locals, t("account.password"), problems),
-      username,
-      min,
-      submit: isSet ? t("password.save") : t("password.set"),
-    };
+        : [{ code: problem, fields: ["password"], text: t(`problem.password.${problem}`, { min, max }) }],
+    actions: [{ name: "submit", label: isSet ? t("password.save") : t("password.set") }],
+    members: { username },
+  }),
+  locals: (_t, { username }) => ({ username }),
+});
+
+export const passwordPage: PersonPage = {
+  path: "/account/password",
+  place: "password",
+  needs: "recent sign-in",
+  views: [passwordView],
+  show: (visit, services) => shown(visit, services),
+  async submit(visit, form, services) {
+    const { accounts, sessions, devices } = services;
+    const { ctx, person, caller } = visit;
+    const { account, session } = person;
+    try {
+      const { sessions_generation } = await accounts.setOwnPassword(
+        account.sub,
+        form.get("password") ?? "",
+        { keepSession: session, generation: account.sessions_generation },
+        caller,
+      );
+      await sessions.keep(session, sessions_generation);
+      // The change ended the device cookies of the account. This browser is the owner's, so it stays known.
+      const record = await accounts.record(account.sub);
+      if (record !== undefined) devices.write(ctx, record);
+      const now = { ...person, account: { ...account, sessions_generation } };
+      return visit.done("/account", "password", now);
+    } catch (error) {
+      if (error instanceof InvalidPassword) return shown(visit, services, error.problem);
+      throw error;
+    }
   },
 };
 
-export interface PasswordPageParts {
-  readonly accounts: Pick<AccountInternals, "setOwnPassword" | "record">;
-  readonly devices: Pick<DeviceCookies, "write">;
-  readonly sessions: Pick<SignInSessions, "keep">;
-  /** How many characters a password has. */
-  readonly length: { readonly min: number; readonly max: number };
-}
-
-export function passwordPage({ accounts, devices, sessions, length }: PasswordPageParts): PersonPage {
-  function shown({ locals, person, send }: PersonVisit, problem?: string): void {
-    const { username, email } = person.account;
-    const data = {
-      ...locals,
-      ...length,
-      username: username ?? email,
-      isSet: kindsOf(person.account).includes("password"),
-      ...(problem !== undefined && { problem }),
-    };
-    send(passwordView, data, { status: problem === undefined ? 200 : 400 });
-  }
-
-  return {
-    path: PATH,
-    place: "password",
-    needs: "recent sign-in",
-    show: (visit) => shown(visit),
-    async submit(visit, form) {
-      const { ctx, person, caller } = visit;
-      const { account, session } = person;
-      try {
-        const { sessions_generation } = await accounts.setOwnPassword(
-          account.sub,
-          form.get("password") ?? "",
-          { keepSession: session, generation: account.sessions_generation },
-          caller,
-        );
-        await sessions.keep(session, sessions_generation);
-        // The change ended the device cookies of the account. This browser is the owner's, so it stays known.
-        const record = await accounts.record(account.sub);
-        if (record !== undefined) devices.write(ctx, record);
-        const now = { ...person, account: { ...account, sessions_generation } };
-        return visit.done("/account", "password", now);
-      } catch (error) {
-        if (error instanceof InvalidPassword) return shown(visit, error.problem);
-        throw error;
-      }
-    },
+function shown({ locals, person, send }: PersonVisit, { length }: PersonServices, problem?: string): void {
+  const { username, email } = person.account;
+  const data = {
+    ...locals,
+    ...length,
+    username: username ?? email,
+    isSet: kindsOf(person.account).includes("password"),
+    ...(problem !== undefined && { problem }),
   };
+  send(passwordView, data, { status: problem === undefined ? 200 : 400 });
 }

@@ -1,6 +1,4 @@
 /** The profile: the fields of a person that people change themselves, in one form. */
-import type { Clock } from "../../core/clock.ts";
-import type { Accounts } from "../../accounts/account.ts";
 import { byCaller } from "../../accounts/arguments.ts";
 import { chosenUsernameProblem, trimmed } from "../../accounts/names.ts";
 import {
@@ -12,14 +10,13 @@ import {
   shownName,
 } from "../../accounts/profile-fields.ts";
 import { NameTaken } from "../../core/errors.ts";
-import type { AttemptLimits } from "../../accounts/limits/attempt-limits.ts";
+import type { Translator } from "../../core/texts.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { keepLanguage } from "../look/language.ts";
 import type { Form } from "../forms.ts";
-import type { Page } from "../page.ts";
 import { languageName } from "../look/language.ts";
-import type { Locals } from "../look/views.ts";
-import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } from "./person-pages.ts";
+import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
+import { type PageField, type PersonLocals, type PersonView, personView } from "./person-view.ts";
 import type { AccountChanges } from "../../accounts/account-schema.ts";
 
 const PATH = "/account/profile";
@@ -39,115 +36,101 @@ interface ProfileLocals extends PersonLocals {
   readonly problems: readonly ProfileProblem[];
 }
 
-export const profileView: Page<ProfileLocals> = {
+export const profileView: PersonView<ProfileLocals> = personView({
+  name: "profile",
   view: "account-profile",
-  locals(t, locals) {
-    const { values, locales } = locals;
-    const label = (field: OwnField): string => t(`field.${shownName(field)}`);
-    const problems = locals.problems.map(({ field, reason }) => ({
+  takes: { submit: OWN_FIELDS },
+  content: (t, data) => ({
+    title: t("account.profile"),
+    texts: [t("profile.told")],
+    fields: profileFields(t, data),
+    problems: data.problems.map(({ field, reason }) => ({
+      code: reason,
       fields: [field],
-      label: label(field),
-      text: t(`profile.problem.${reason}`, { field: label(field) }),
-    }));
-    const optionsOf = (field: OwnField): Locals[] => {
-      const { options = [] } = PERSON_FIELDS[field].input ?? {};
-      const choices =
-        field === "locale"
-          ? locales.map((value) => ({ value, label: languageName(value) }))
-          : options.map((value) => ({ value, label: t(`profile.${field}.${value}`) }));
-      return withChoice([{ value: "", label: t(`profile.${field}.none`) }, ...choices], values[field]);
-    };
-    const fields = OWN_FIELDS.filter((field) => field !== "locale" || locales.length > 1).map((field) => {
-      const { type = "text", autocomplete = "" } = PERSON_FIELDS[field].input ?? {};
-      return {
-        name: field,
-        label: label(field),
-        type,
-        value: values[field],
-        autocomplete,
-        hint: field === "username" ? t("profile.username.hint") : "",
-        options: type === "select" ? optionsOf(field) : [],
-      };
-    });
-    return { ...personLocals(t, locals, t("account.profile"), problems), lines: inLines(fields) };
-  },
-};
+      label: labelOf(t, field),
+      text: t(`profile.problem.${reason}`, { field: labelOf(t, field) }),
+    })),
+    actions: [{ name: "submit", label: t("profile.save") }],
+  }),
+  locals: (t, data) => ({ lines: inLines(profileFields(t, data)) }),
+});
+
+const labelOf = (t: Translator, field: OwnField): string => t(`field.${shownName(field)}`);
+
+function profileFields(t: Translator, { values, locales }: ProfileLocals): PageField[] {
+  const optionsOf = (field: OwnField) => {
+    const choices =
+      field === "locale"
+        ? locales.map((value) => ({ value, label: languageName(value) }))
+        : (PERSON_FIELDS[field].input?.options ?? []).map((value) => ({
+            value,
+            label: t(`profile.${field}.${value}`),
+          }));
+    return withChoice([{ value: "", label: t(`profile.${field}.none`) }, ...choices], values[field]);
+  };
+  return OWN_FIELDS.filter((field) => field !== "locale" || locales.length > 1).map((field) => {
+    const { type = "text", autocomplete = "" } = PERSON_FIELDS[field].input ?? {};
+    const common = { name: field, label: labelOf(t, field), type, value: values[field], autocomplete };
+    return Object.assign(
+      common,
+      { required: false },
+      field === "username" && { hint: t("profile.username.hint") },
+      type === "select" && { options: optionsOf(field) },
+    );
+  });
+}
 
 /** A value that was set elsewhere stays until the person chooses another one. */
 function withChoice(
-  choices: readonly { readonly value: string; readonly label: string }[],
+  choices: NonNullable<PageField["options"]>,
   value: string,
-): Locals[] {
-  const all = choices.some((choice) => choice.value === value)
-    ? choices
-    : [...choices, { value, label: value }];
-  return all.map((choice) => ({
-    value: choice.value,
-    label: choice.label,
-    selected: choice.value === value,
-  }));
+): NonNullable<PageField["options"]> {
+  const isOffered = choices.some((choice) => choice.value === value);
+  return isOffered ? choices : [...choices, { value, label: value }];
 }
 
 type Values = Readonly<Record<OwnField, string>>;
 
-export interface ProfilePageParts {
-  readonly accounts: Pick<Accounts, "update">;
-  readonly limits: Pick<AttemptLimits, "usernameTaken">;
-  readonly clock: Clock;
-  /** The configured locales. */
-  readonly locales: readonly string[];
-  readonly reservedUsernames: readonly string[];
-}
+export const profilePage: PersonPage = {
+  path: PATH,
+  place: "profile",
+  views: [profileView],
+  show: (visit, { locales }) => shown(visit, locales, valuesOf(visit.person.account)),
+  async submit(visit, form, { accounts, limits, locales, ...services }) {
+    const { account } = visit.person;
+    const before = valuesOf(account);
+    const values = typed(form, before);
+    const problems = problemsIn(values, before, { locales, ...services });
+    if (problems.length > 0) return shown(visit, locales, values, problems);
+    // The point is taken before the answer is known: neither a refusal nor its absence may reveal whether a username
+    // is taken.
+    const isRenamed = values.username !== "" && values.username !== before.username;
+    const attempt = isRenamed ? await limits.usernameTaken(account.sub) : undefined;
+    if (attempt?.allowed === false) return visit.limited(attempt.retryAfter);
+    let isTaken = false;
+    try {
+      await accounts.update(account.sub, changesOf(values), byCaller(visit.caller));
+    } catch (error) {
+      isTaken = error instanceof NameTaken;
+      if (!isTaken) throw error;
+      return shown(visit, locales, values, [{ field: "username", reason: "taken" }]);
+    } finally {
+      if (!isTaken) await attempt?.withdraw();
+    }
+    // The language in the cookie wins over that of the account, so it changes too.
+    if (values.locale !== before.locale) keepLanguage(visit.ctx, values.locale || undefined);
+    return visit.done(PATH, "profile");
+  },
+};
 
-export function profilePage({
-  accounts,
-  limits,
-  clock,
-  locales,
-  reservedUsernames,
-}: ProfilePageParts): PersonPage {
-  function shown(
-    { locals, send }: PersonVisit,
-    values: Values,
-    problems: readonly ProfileProblem[] = [],
-  ): void {
-    send(
-      profileView,
-      { ...locals, values, locales, problems },
-      { status: problems.length === 0 ? 200 : 400 },
-    );
-  }
-
-  return {
-    path: PATH,
-    place: "profile",
-    show: (visit) => shown(visit, valuesOf(visit.person.account)),
-    async submit(visit, form) {
-      const { account } = visit.person;
-      const before = valuesOf(account);
-      const values = typed(form, before);
-      const problems = problemsIn(values, before, { locales, clock, reservedUsernames });
-      if (problems.length > 0) return shown(visit, values, problems);
-      // The point is taken before the answer is known: neither a refusal nor its absence may reveal whether a username
-      // is taken.
-      const isRenamed = values.username !== "" && values.username !== before.username;
-      const attempt = isRenamed ? await limits.usernameTaken(account.sub) : undefined;
-      if (attempt?.allowed === false) return visit.limited(attempt.retryAfter);
-      let isTaken = false;
-      try {
-        await accounts.update(account.sub, changesOf(values), byCaller(visit.caller));
-      } catch (error) {
-        isTaken = error instanceof NameTaken;
-        if (!isTaken) throw error;
-        return shown(visit, values, [{ field: "username", reason: "taken" }]);
-      } finally {
-        if (!isTaken) await attempt?.withdraw();
-      }
-      // The language in the cookie wins over that of the account, so it changes too.
-      if (values.locale !== before.locale) keepLanguage(visit.ctx, values.locale || undefined);
-      return visit.done(PATH, "profile");
-    },
-  };
+function shown(
+  { locals, send }: PersonVisit,
+  locales: readonly string[],
+  values: Values,
+  problems: readonly ProfileProblem[] = [],
+): void {
+  const status = problems.length === 0 ? 200 : 400;
+  send(profileView, { ...locals, values, locales, problems }, { status });
 }
 
 function valuesOf(account: AccountRecord): Values {
@@ -172,7 +155,7 @@ const REASONS = { text: "text", date: "date", select: "choice" } as const;
 function problemsIn(
   values: Values,
   before: Values,
-  { locales, clock, reservedUsernames }: Pick<ProfilePageParts, "locales" | "clock" | "reservedUsernames">,
+  { locales, clock, reservedUsernames }: Pick<PersonServices, "locales" | "clock" | "reservedUsernames">,
 ): ProfileProblem[] {
   function reasonOf(field: OwnField, value: string): ProfileProblem["reason"] | undefined {
     if (field === "locale") return locales.includes(value) ? undefined : "choice";

@@ -1,30 +1,31 @@
 /** The services that the account is connected to: what they may read and do, and disconnecting them. */
-import type { Clock } from "../../core/clock.ts";
+import { z } from "zod";
+import { section } from "../../config/documented-schema.ts";
 import type { AccountRecord, ClientRecord, Consent } from "../../records/directory/directory.ts";
 import { ENTRIES } from "../../records/directory/directory-kinds.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
-import type { Accounts } from "../../accounts/account.ts";
 import { isDevice } from "../../accounts/clients/client-kinds.ts";
 import { consentOf } from "../../accounts/clients/consents.ts";
 import { byCaller } from "../../accounts/arguments.ts";
 import { allowedScopes, isShutOut, type RequestedApi } from "../../provider/apis.ts";
 import { ALL_FIELDS } from "../../provider/claims.ts";
-import type { ServiceEmitter } from "../../core/events.ts";
-import type {
-  ConnectedDevice,
-  ConnectedDevices,
-  DevicePosition,
-} from "../../provider/grants/device-codes.ts";
-import type { AuditCollector } from "../../records/audit/collector.ts";
+import type { ConnectedDevice, DevicePosition } from "../../provider/grants/device-codes.ts";
 import type { Translator } from "../../core/texts.ts";
 import { ownValue } from "../../core/untrusted-keys.ts";
 import { moments } from "../look/moments.ts";
-import type { Page } from "../page.ts";
 import { consentApi, consentFields } from "../protocol.ts";
 import { fieldLabels } from "../steps/description.ts";
 import type { ConsentApi } from "../steps/step.ts";
 import { DEVICE_PATH } from "./device.ts";
-import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } from "./person-pages.ts";
+import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
+import {
+  apisMember,
+  apisOf,
+  listLinks,
+  type PersonLocals,
+  type PersonView,
+  personView,
+} from "./person-view.ts";
 
 const PATH = "/account/services";
 
@@ -61,12 +62,74 @@ interface ServicesLocals extends PersonLocals {
   readonly now: number;
 }
 
-export const servicesView: Page<ServicesLocals> = {
+const seconds = z.int().describe("Seconds since the epoch.");
+
+/** `disconnect` disconnects a service, `end` a device. */
+export const servicesView: PersonView<ServicesLocals> = personView({
+  name: "services",
   view: "account-services",
+  takes: { disconnect: ["service"], end: ["device"] },
+  members: {
+    services: z
+      .array(
+        section({
+          id: z.string(),
+          label: z.string(),
+          since: seconds.exactOptional(),
+          reads: z.string().describe("What it may read, in words."),
+          apis: apisMember,
+        }),
+      )
+      .readonly(),
+    devices: z.array(section({ id: z.string(), label: z.string(), since: seconds })).readonly(),
+  },
+  content(t, { base, services, devices, offersDevices, ...locals }) {
+    const choice = { type: "select", autocomplete: "off", required: true } as const;
+    const options = services.map(({ key: value, name: label }) => ({ value, label }));
+    const connected = devices.map(({ id: value, client: { name: label } }) => ({ value, label }));
+    return {
+      title: t("account.services"),
+      texts:
+        services.length > 0
+          ? [t("services.text")]
+          : locals.first === undefined
+            ? [t("services.none.text")]
+            : [],
+      fields: [
+        ...(options.length === 0
+          ? []
+          : [{ ...choice, name: "service", label: t("account.services"), options }]),
+        ...(connected.length === 0
+          ? []
+          : [{ ...choice, name: "device", label: t("devices.title"), options: connected }]),
+      ],
+      actions: [
+        ...(options.length === 0
+          ? []
+          : [{ name: "disconnect", label: t("services.disconnect"), look: "danger" } as const]),
+        ...(connected.length === 0
+          ? []
+          : [{ name: "end", label: t("devices.end"), look: "second" } as const]),
+      ],
+      links: [
+        ...listLinks(t, locals),
+        ...(offersDevices ? [{ name: "device", label: t("devices.connect"), href: base + DEVICE_PATH }] : []),
+      ],
+      members: {
+        services: services.map(({ key, name, since, fields, apis }) => ({
+          id: key,
+          label: name,
+          ...(since !== undefined && { since: since / 1000 }),
+          reads: readsText(t, fields),
+          apis: apisOf(apis),
+        })),
+        devices: devices.map(({ id, client, since }) => ({ id, label: client.name, since })),
+      },
+    };
+  },
   locals(t, locals) {
     const moment = moments({ ...locals, locale: t.locale });
     return {
-      ...personLocals(t, locals, t("account.services")),
       services: locals.services.map(({ key, name, since, fields, apis }) => ({
         key,
         name,
@@ -87,7 +150,7 @@ export const servicesView: Page<ServicesLocals> = {
       connect: locals.offersDevices ? locals.base + DEVICE_PATH : "",
     };
   },
-};
+});
 
 /** The fields in words, without the identifier, which says nothing about the person. */
 function readsText(t: Translator, fields: readonly string[]): string {
@@ -96,72 +159,63 @@ function readsText(t: Translator, fields: readonly string[]): string {
   return new Intl.ListFormat(t.locale).format(fieldLabels(t, shown));
 }
 
-export interface ServicesPageParts {
-  readonly accounts: Pick<Accounts, "unassign" | "revokeTokens">;
-  readonly directory: Pick<DirectoryRecords, "findEntries" | "listClients" | "findApi">;
-  readonly connectedDevices: ConnectedDevices;
-  readonly events: ServiceEmitter;
-  readonly audit: Pick<AuditCollector, "note">;
-  readonly clock: Clock;
-}
+export const servicesPage: PersonPage = {
+  path: PATH,
+  place: "services",
+  views: [servicesView],
+  async show({ locals, person, after, nextPage, send }, { directory, connectedDevices, clock }) {
+    const { account } = person;
+    const clients = await directory.listClients();
+    const [from = 0, device] = after === undefined ? [] : (JSON.parse(after) as ListPosition);
+    const connected = await connectedServices(account, clients, directory);
+    const services = await Promise.all(
+      connected
+        .slice(from, from + LISTED)
+        .map((service) => shownService(service, { account, clients, directory })),
+    );
+    const isLast = from + LISTED >= connected.length;
+    const devices = isLast ? await connectedDevices.list(account, clients, device) : { devices: [] };
+    const next: ListPosition | undefined = isLast
+      ? devices.next && [connected.length, devices.next]
+      : [from + LISTED];
+    send(servicesView, {
+      ...locals,
+      services,
+      devices: devices.devices,
+      ...(after !== undefined && { first: locals.base + PATH }),
+      ...(next !== undefined && { next: nextPage(JSON.stringify(next)) }),
+      offersDevices: clients.some(isDevice),
+      now: clock.now(),
+    });
+  },
+  async submit(visit, form, services) {
+    if (form.get("action") === "end") {
+      await endDevice(visit, services, form.get("device") ?? "");
+      return visit.done(PATH, "deviceEnded");
+    }
+    const { accounts, directory } = services;
+    const { account } = visit.person;
+    const key = form.get("service") ?? "";
+    const options = byCaller(visit.caller);
+    if (Object.hasOwn(account.services, key)) {
+      await accounts.unassign(account.sub, key, options);
+    } else {
+      // Consent was given, but the sign-in was not finished, so there is no assignment to end.
+      for (const { client_id } of consentedClients(account, await directory.listClients(), key))
+        await accounts.revokeTokens(account.sub, client_id, options);
+    }
+    return visit.done(PATH, "service");
+  },
+};
 
-/** A form sends `service`, the key of one to disconnect, or `device`, the id of one to end. */
-export function servicesPage(parts: ServicesPageParts): PersonPage {
-  const { accounts, directory, connectedDevices, events, audit, clock } = parts;
-
-  async function endDevice({ person: { account }, caller }: PersonVisit, id: string): Promise<void> {
-    if (!(await connectedDevices.end(account, id, await directory.listClients()))) return;
-    events.emit("family.revoked", { sub: account.sub, reason: "ended" });
-    audit.note({ ...caller, action: "device.ended", subject: account.sub });
-  }
-
-  return {
-    path: PATH,
-    place: "services",
-    async show({ locals, person, after, nextPage, send }) {
-      const { account } = person;
-      const clients = await directory.listClients();
-      const [from = 0, device] = after === undefined ? [] : (JSON.parse(after) as ListPosition);
-      const connected = await connectedServices(account, clients, directory);
-      const services = await Promise.all(
-        connected
-          .slice(from, from + LISTED)
-          .map((service) => shownService(service, { account, clients, directory })),
-      );
-      const isLast = from + LISTED >= connected.length;
-      const devices = isLast ? await connectedDevices.list(account, clients, device) : { devices: [] };
-      const next: ListPosition | undefined = isLast
-        ? devices.next && [connected.length, devices.next]
-        : [from + LISTED];
-      send(servicesView, {
-        ...locals,
-        services,
-        devices: devices.devices,
-        ...(after !== undefined && { first: locals.base + PATH }),
-        ...(next !== undefined && { next: nextPage(JSON.stringify(next)) }),
-        offersDevices: clients.some(isDevice),
-        now: clock.now(),
-      });
-    },
-    async submit(visit, form) {
-      const device = form.get("device");
-      if (device !== undefined) {
-        await endDevice(visit, device);
-        return visit.done(PATH, "deviceEnded");
-      }
-      const { account } = visit.person;
-      const key = form.get("service") ?? "";
-      const options = byCaller(visit.caller);
-      if (Object.hasOwn(account.services, key)) {
-        await accounts.unassign(account.sub, key, options);
-      } else {
-        // Consent was given, but the sign-in was not finished, so there is no assignment to end.
-        for (const { client_id } of consentedClients(account, await directory.listClients(), key))
-          await accounts.revokeTokens(account.sub, client_id, options);
-      }
-      return visit.done(PATH, "service");
-    },
-  };
+async function endDevice(
+  { person: { account }, caller }: PersonVisit,
+  { connectedDevices, directory, events, audit }: PersonServices,
+  id: string,
+): Promise<void> {
+  if (!(await connectedDevices.end(account, id, await directory.listClients()))) return;
+  events.emit("family.revoked", { sub: account.sub, reason: "ended" });
+  audit.note({ ...caller, action: "device.ended", subject: account.sub });
 }
 
 /** Services that the account is assigned to, or to whose clients the person gave consent, ordered by name. */

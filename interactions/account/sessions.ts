@@ -1,14 +1,14 @@
 /** Where the person is signed in, where the second factor is not asked for, and ending both. */
-import type { AccountInternals } from "../../accounts/account.ts";
-import type { RememberedBrowser, RememberedBrowsers } from "../../accounts/factors/remembered-browsers.ts";
-import type { Clock } from "../../core/clock.ts";
+import { z } from "zod";
+import type { RememberedBrowser } from "../../accounts/factors/remembered-browsers.ts";
+import { section } from "../../config/documented-schema.ts";
 import type { Translator } from "../../core/texts.ts";
-import type { SignInSession, SignInSessions } from "../../provider/sessions/sessions.ts";
+import type { SignInSession } from "../../provider/sessions/sessions.ts";
 import { shortenedAddress } from "../../records/audit/origin.ts";
 import { browserName, deviceOf } from "../look/browsers.ts";
 import { moments } from "../look/moments.ts";
-import type { Page } from "../page.ts";
-import { personLocals, type PersonLocals, type PersonPage } from "./person-pages.ts";
+import type { PersonPage } from "./person-pages.ts";
+import { listLinks, type PersonLocals, type PersonView, personView } from "./person-view.ts";
 
 const PATH = "/account/sessions";
 
@@ -32,12 +32,77 @@ interface SessionsLocals extends PersonLocals {
   readonly now: number;
 }
 
-export const sessionsView: Page<SessionsLocals> = {
+const seconds = z.int().describe("Seconds since the epoch.");
+
+/** `end` ends one of the sessions, `forget` one of the remembered browsers, `others` all sessions but this one. */
+export const sessionsView: PersonView<SessionsLocals> = personView({
+  name: "sessions",
   view: "account-sessions",
+  takes: { end: ["session"], forget: ["remembered"], others: [] },
+  members: {
+    sessions: z
+      .array(
+        section({
+          id: z.string(),
+          current: z.boolean().describe("Whether it is this browser. Signing out ends it."),
+          label: z.string(),
+          network: z.string().describe("Whether it was last used on this network. May be empty."),
+          first_used_at: seconds,
+          last_used_at: seconds,
+        }),
+      )
+      .readonly(),
+    remembered: z
+      .array(section({ id: z.string(), label: z.string(), added_at: seconds, expires_at: seconds }))
+      .readonly()
+      .describe("The browsers that are not asked for the second factor."),
+  },
+  content(t, { sessions, remembered, network, ...locals }) {
+    const options = sessions.flatMap(({ session, isThis }) =>
+      isThis ? [] : [{ value: session.uid, label: browserName(t, session) }],
+    );
+    const browsers = remembered.map((each) => ({ value: each.id, label: browserName(t, each) }));
+    const choice = { type: "select", autocomplete: "off", required: true } as const;
+    return {
+      title: t("account.sessions"),
+      texts: [t("sessions.text")],
+      fields: [
+        ...(options.length === 0
+          ? []
+          : [{ ...choice, name: "session", label: t("account.sessions"), options }]),
+        ...(browsers.length === 0
+          ? []
+          : [{ ...choice, name: "remembered", label: t("sessions.remembered"), options: browsers }]),
+      ],
+      actions: [
+        ...(options.length === 0 ? [] : [{ name: "end", label: t("sessions.end") }]),
+        ...(browsers.length === 0 ? [] : [{ name: "forget", label: t("sessions.remembered.end") }]),
+        ...(hasOthers({ sessions, ...locals })
+          ? [{ name: "others", label: t("sessions.endOthers"), look: "second" } as const]
+          : []),
+      ],
+      links: listLinks(t, locals),
+      members: {
+        sessions: sessions.map(({ session, isThis }) => ({
+          id: session.uid,
+          current: isThis,
+          label: browserName(t, session),
+          network: isThis ? "" : networkText(t, session.address, network),
+          first_used_at: Math.floor(session.firstUse),
+          last_used_at: Math.floor(session.lastUse),
+        })),
+        remembered: remembered.map((each) => ({
+          id: each.id,
+          label: browserName(t, each),
+          added_at: each.added_at,
+          expires_at: each.expires_at,
+        })),
+      },
+    };
+  },
   locals(t, locals) {
     const moment = moments({ ...locals, locale: t.locale });
     return {
-      ...personLocals(t, locals, t("account.sessions")),
       sessions: locals.sessions.map(({ session, isThis }) => ({
         uid: session.uid,
         isThis,
@@ -54,12 +119,15 @@ export const sessionsView: Page<SessionsLocals> = {
         since: moment(browser.added_at * 1000),
         until: moment(browser.expires_at * 1000),
       })),
-      others: locals.sessions.some(({ isThis }) => !isThis) || locals.first !== undefined,
+      others: hasOthers(locals),
       first: locals.first ?? "",
       next: locals.next ?? "",
     };
   },
-};
+});
+
+const hasOthers = ({ sessions, first }: Pick<SessionsLocals, "sessions" | "first">): boolean =>
+  sessions.some(({ isThis }) => !isThis) || first !== undefined;
 
 /** An address means nothing to people, but whether it is this network does. Empty if that is not known. */
 function networkText(t: Translator, last: string | undefined, now: string | undefined): string {
@@ -67,66 +135,55 @@ function networkText(t: Translator, last: string | undefined, now: string | unde
   return last === now ? t("sessions.thisNetwork") : t("sessions.otherNetwork");
 }
 
-export interface SessionsPageParts {
-  readonly accounts: Pick<AccountInternals, "endOtherSessions">;
-  readonly sessions: SignInSessions;
-  readonly rememberedBrowsers: Pick<RememberedBrowsers, "list" | "end">;
-  readonly clock: Clock;
-}
-
-/** A form sends `session`, the `uid` of one to end, `remembered`, the id of a browser to forget, or `action` = `others`. */
-export function sessionsPage({
-  accounts,
-  sessions,
-  rememberedBrowsers,
-  clock,
-}: SessionsPageParts): PersonPage {
-  return {
-    path: PATH,
-    place: "sessions",
-    async show({ ctx, locals, person, after, nextPage, send }) {
-      const now = clock.now();
-      const network = shortenedAddress(ctx.exchange.address);
-      const [found, own, remembered] = await Promise.all([
-        sessions.list(person.account, after),
-        after === undefined ? sessions.find(person.account, person.session) : undefined,
-        after === undefined ? rememberedBrowsers.list(person.account) : [],
-      ]);
-      const others = found.sessions.filter(({ uid }) => uid !== person.session);
-      send(sessionsView, {
-        ...locals,
-        sessions: [
-          ...(own === undefined ? [] : [{ session: own, isThis: true }]),
-          ...others.map((session) => ({ session, isThis: false })),
-        ],
-        ...(after !== undefined && { first: locals.base + PATH }),
-        ...(found.next !== undefined && { next: nextPage(found.next) }),
-        remembered,
-        network,
-        now,
-      });
-    },
-    async submit(visit, form) {
-      const { person, caller } = visit;
-      const { account, session } = person;
-      if (form.get("action") === "others") {
-        const { sub, sessions_generation: generation } = account;
-        const ended = await accounts.endOtherSessions(sub, { keepSession: session, generation }, caller);
-        if (ended !== undefined) await sessions.keep(session, ended.sessions_generation);
-        return visit.done(PATH, "sessions", { ...person, account: { ...account, ...generationOf(ended) } });
-      }
-      const forgotten = form.get("remembered");
-      if (forgotten !== undefined) {
-        await rememberedBrowsers.end(account.sub, forgotten, caller);
-        return visit.done(PATH, "remembered");
-      }
-      const uid = form.get("session") ?? "";
-      // This one is ended by signing out.
-      if (uid !== session) await sessions.end(account.sub, uid, { caller, reason: "ended" });
-      return visit.done(PATH, "session");
-    },
-  };
-}
+export const sessionsPage: PersonPage = {
+  path: PATH,
+  place: "sessions",
+  views: [sessionsView],
+  async show(
+    { ctx, locals, person, after, nextPage, send },
+    { sessions, secondFactors: { rememberedBrowsers }, clock },
+  ) {
+    const now = clock.now();
+    const network = shortenedAddress(ctx.exchange.address);
+    const [found, own, remembered] = await Promise.all([
+      sessions.list(person.account, after),
+      after === undefined ? sessions.find(person.account, person.session) : undefined,
+      after === undefined ? rememberedBrowsers.list(person.account) : [],
+    ]);
+    const others = found.sessions.filter(({ uid }) => uid !== person.session);
+    send(sessionsView, {
+      ...locals,
+      sessions: [
+        ...(own === undefined ? [] : [{ session: own, isThis: true }]),
+        ...others.map((session) => ({ session, isThis: false })),
+      ],
+      ...(after !== undefined && { first: locals.base + PATH }),
+      ...(found.next !== undefined && { next: nextPage(found.next) }),
+      remembered,
+      network,
+      now,
+    });
+  },
+  async submit(visit, form, { accounts, sessions, secondFactors: { rememberedBrowsers } }) {
+    const { person, caller } = visit;
+    const { account, session } = person;
+    const action = form.get("action");
+    if (action === "others") {
+      const { sub, sessions_generation: generation } = account;
+      const ended = await accounts.endOtherSessions(sub, { keepSession: session, generation }, caller);
+      if (ended !== undefined) await sessions.keep(session, ended.sessions_generation);
+      return visit.done(PATH, "sessions", { ...person, account: { ...account, ...generationOf(ended) } });
+    }
+    if (action === "forget") {
+      await rememberedBrowsers.end(account.sub, form.get("remembered") ?? "", caller);
+      return visit.done(PATH, "remembered");
+    }
+    const uid = form.get("session") ?? "";
+    // This one is ended by signing out.
+    if (uid !== session) await sessions.end(account.sub, uid, { caller, reason: "ended" });
+    return visit.done(PATH, "session");
+  },
+};
 
 function generationOf(ended: { readonly sessions_generation: number } | undefined): {
   readonly sessions_generation?: number;

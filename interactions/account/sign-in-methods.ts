@@ -2,15 +2,8 @@
  * "Sign-in methods": what the person can sign in with, what is missing for a safe account, and changes to what is
  * there. Adding is in `new-factor.ts`. Viewing needs a session; changing needs a recent sign-in.
  */
-import type { AccountInternals, Accounts } from "../../accounts/account.ts";
-import {
-  type ChangedFactors,
-  factorKey,
-  hasSecondFactor,
-  passkeyName,
-  type UnchangedFactors,
-} from "../../accounts/factors/factor.ts";
-import type { SecondFactors } from "../../accounts/factors/factors.ts";
+import { z } from "zod";
+import { factorKey, hasSecondFactor, passkeyName } from "../../accounts/factors/factor.ts";
 import {
   allWays,
   type Factors,
@@ -21,16 +14,13 @@ import {
   type WayOwner,
   wayOf,
 } from "../../accounts/ways/ways.ts";
-import type { Clock } from "../../core/clock.ts";
+import { section } from "../../config/documented-schema.ts";
 import type { Translator } from "../../core/texts.ts";
-import type { SignInSessions } from "../../provider/sessions/sessions.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import { seeOther } from "../answers.ts";
-import type { Form } from "../forms.ts";
 import { type Moments, moments } from "../look/moments.ts";
 import type { Locals } from "../look/views.ts";
-import type { Page } from "../page.ts";
-import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } from "./person-pages.ts";
+import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
+import { type PersonLocals, type PersonView, personView } from "./person-view.ts";
 import type { Notice } from "./seals.ts";
 
 export const METHODS_PATH = "/account/sign-in-methods";
@@ -38,6 +28,7 @@ export const METHODS_PATH = "/account/sign-in-methods";
 export const newFactorPath = (kind: string): string => `${METHODS_PATH}/new-${kind}`;
 const CHANGE_PATH = `${METHODS_PATH}/change`;
 const CODES_PATH = `${METHODS_PATH}/recovery-codes`;
+const PASSWORD_PATH = "/account/password";
 
 /** With this many recovery codes or fewer, the page suggests new ones. */
 const FEW_CODES = 3;
@@ -52,63 +43,130 @@ interface MethodsLocals extends PersonLocals {
   readonly now: number;
 }
 
-export const methodsView: Page<MethodsLocals> = {
+const seconds = z.int().describe("Seconds since the epoch.");
+
+export const methodsView: PersonView<MethodsLocals> = personView({
+  name: "methods",
   view: "account-methods",
+  members: {
+    advice: z.string().describe("What is missing for a safe account, or that nothing is. May be empty."),
+    safe: z.boolean(),
+    methods: z
+      .array(
+        section({
+          kind: z.string().describe("Such as `app` or `passkey`."),
+          label: z.string(),
+          added_at: seconds,
+          last_used_at: seconds.nullable(),
+          stopped: z.literal(true).exactOptional().describe("After too many wrong codes."),
+          href: z.string().describe("The page on which it is changed or removed."),
+        }),
+      )
+      .readonly(),
+    recovery_codes_left: z.int(),
+    password: section({ set: z.boolean(), changed_at: seconds.exactOptional() }),
+  },
+  content(t, locals) {
+    const { base, account, factors, canAdd } = locals;
+    const { hash = null, changed_at } = account.ways.password ?? {};
+    const methods = methodsOf(factors);
+    return {
+      title: t("account.methods"),
+      links: [
+        ...mainWaysFirst().flatMap((way) => (canAddTo(way, locals) ? [additionOf(t, way, base)] : [])),
+        ...(methods.length === 0
+          ? []
+          : [{ name: "recovery-codes", label: t("methods.codes.new"), href: base + CODES_PATH }]),
+        {
+          name: "password",
+          label: hash === null ? t("methods.password.new") : t("password.save"),
+          href: base + PASSWORD_PATH,
+        },
+      ],
+      members: {
+        advice: adviceOf(t, locals),
+        safe: missingOf({ factors, canAdd }) === undefined,
+        methods: methods.map((method) =>
+          Object.assign(
+            {
+              kind: method.kind,
+              label: nameOf(t, method),
+              added_at: method.added_at,
+              last_used_at: method.last_used_at,
+              href: changeUrl(base, method),
+            },
+            method.state === "stopped" && { stopped: true as const },
+          ),
+        ),
+        recovery_codes_left: factors.recovery_codes_left,
+        password: { set: hash !== null, ...(changed_at !== undefined && { changed_at }) },
+      },
+    };
+  },
   locals(t, locals) {
     const { base, account, factors, now } = locals;
-    const { recovery_codes_left: codesLeft } = factors;
     const { hash = null, changed_at: changedAt } = account.ways.password ?? {};
     const moment = moments({ locale: t.locale, now });
     return {
-      ...personLocals(t, locals, t("account.methods")),
       advice: adviceOf(t, locals),
       isSafe: missingOf(locals) === undefined,
       sections: mainWaysFirst().flatMap((way) => sectionOf(t, way, locals, moment)),
-      codesLeft,
+      codesLeft: factors.recovery_codes_left,
       hasFactor: methodsOf(factors).length > 0,
       codesUrl: base + CODES_PATH,
       password: {
         isSet: hash !== null,
         changed: changedAt === undefined ? "" : moment(changedAt * 1000),
-        href: `${base}/account/password`,
+        href: base + PASSWORD_PATH,
       },
     };
   },
-};
+});
+
+const changeUrl = (base: string, { id }: Pick<Method, "id">): string =>
+  `${base}${CHANGE_PATH}?factor=${factorKey(id)}`;
+
+const nameOf = (t: Translator, method: Pick<Method, "kind" | "name">): string =>
+  method.name ?? t(wayOf(method).texts.name);
+
+/** Whether the person can add one of a kind. */
+const canAddTo = ({ kind, methods, max }: Way, { factors, canAdd }: MethodsLocals): boolean =>
+  canAdd.includes(kind) && (methods?.(factors).length ?? 0) < max;
+
+const additionOf = (t: Translator, { kind }: Way, base: string) => ({
+  name: `new-${kind}`,
+  label: t(`methods.new.${kind}`),
+  href: base + newFactorPath(kind),
+});
 
 /** The part of the page about one kind: what there is, and a way to add another one. */
-function sectionOf(
-  t: Translator,
-  { kind, methods, signsIn, max, texts }: Way,
-  { base, factors, canAdd }: MethodsLocals,
-  moment: Moments,
-): Locals[] {
-  const { name, heading, text, full } = texts;
+function sectionOf(t: Translator, way: Way, locals: MethodsLocals, moment: Moments): Locals[] {
+  const { kind, methods, signsIn, max, texts } = way;
+  const { base, factors } = locals;
+  const { heading, text, full } = texts;
   if (methods === undefined || heading === undefined) return [];
   const all = methods(factors);
-  const isFull = all.length >= max;
   return [
     {
       id: kind,
       heading: t(heading),
       text: text === undefined ? "" : t(text),
-      methods: all.map(({ id, name: chosen, added_at, last_used_at, state }, i) => ({
+      methods: all.map((method, i) => ({
         id: `${kind}-${i}`,
-        name: chosen ?? t(name),
-        href: `${base}${CHANGE_PATH}?factor=${factorKey(id)}`,
+        name: nameOf(t, method),
+        href: changeUrl(base, method),
         times: [
-          { label: t("methods.added"), at: moment(added_at * 1000) },
-          ...(last_used_at === null
+          { label: t("methods.added"), at: moment(method.added_at * 1000) },
+          ...(method.last_used_at === null
             ? []
-            : [{ label: t("methods.lastUse"), at: moment(last_used_at * 1000) }]),
+            : [{ label: t("methods.lastUse"), at: moment(method.last_used_at * 1000) }]),
         ],
-        isUnused: last_used_at === null,
-        isStopped: state === "stopped",
+        isUnused: method.last_used_at === null,
+        isStopped: method.state === "stopped",
       })),
-      add: canAdd.includes(kind) &&
-        !isFull && { href: base + newFactorPath(kind), label: t(`methods.new.${kind}`) },
+      add: canAddTo(way, locals) && additionOf(t, way, base),
       isMain: signsIn && all.length === 0,
-      full: isFull && full !== undefined ? t(full, { count: max }) : "",
+      full: all.length >= max && full !== undefined ? t(full, { count: max }) : "",
     },
   ];
 }
@@ -147,29 +205,61 @@ interface FactorLocals extends PersonLocals {
   readonly problem?: "name" | "required" | "last_sign_in_method";
 }
 
-export const factorView: Page<FactorLocals> = {
+/** A form sends `factor`, and `action`: `rename` with `name`, or `remove`. */
+export const factorView: PersonView<FactorLocals> = personView({
+  name: "method",
   view: "account-factor",
-  locals(t, locals) {
-    const { base, method, isLast, problem } = locals;
-    const { name, remove = name, effect } = wayOf(method).texts;
-    const problems = {
-      none: [],
-      name: [{ fields: ["name"], text: t("methods.problem.passkeyName") }],
-      required: [{ fields: [], text: t("methods.problem.required") }],
-      last_sign_in_method: [{ fields: [], text: t("problem.last-sign-in-method") }],
-    }[problem ?? "none"];
+  takes: { rename: ["factor", "name"], remove: ["factor"] },
+  members: {
+    kind: z.string().describe("Such as `app` or `passkey`."),
+    last: z.boolean().describe("Whether it is the only one of the account."),
+  },
+  content(t, { method, isLast, problem }) {
+    const { name, remove: removal = name, effect } = wayOf(method).texts;
+    const hidden = { type: "hidden", autocomplete: "off", required: true, label: "" } as const;
+    const rename = { name: "rename", label: t("methods.rename"), look: "second" } as const;
     return {
-      ...personLocals(t, locals, method.name ?? t(name), problems),
-      factor: factorKey(method.id),
-      name: method.name ?? "",
-      isNamed: method.name !== null,
-      remove: t(remove),
-      effect: isLast ? t("methods.remove.last") : effect === undefined ? "" : t(effect),
-      back: base + METHODS_PATH,
-      backTo: t("account.methods"),
+      title: nameOf(t, method),
+      texts: [isLast ? t("methods.remove.last") : effect === undefined ? "" : t(effect), t("methods.effect")],
+      fields: [
+        { ...hidden, name: "factor", value: factorKey(method.id) },
+        ...(method.name === null ? [] : [nameField(t, method.name)]),
+      ],
+      problems: {
+        none: [],
+        name: [{ code: "name", fields: ["name"], text: t("methods.problem.passkeyName") }],
+        required: [{ code: "required", fields: [], text: t("methods.problem.required") }],
+        last_sign_in_method: [
+          { code: "last-sign-in-method", fields: [], text: t("problem.last-sign-in-method") },
+        ],
+      }[problem ?? "none"],
+      actions: [
+        ...(method.name === null ? [] : [rename]),
+        { name: "remove", label: t(removal), look: "danger" },
+      ],
+      members: { kind: method.kind, last: isLast },
     };
   },
-};
+  locals: (t, { base }) => backLocals(t, base),
+});
+
+/** The name of a passkey. */
+export const nameField = (t: Translator, value: string) =>
+  ({
+    name: "name",
+    type: "text",
+    autocomplete: "nickname",
+    required: true,
+    value,
+    label: t("new-passkey.name"),
+    hint: t("new-passkey.hint"),
+  }) as const;
+
+/** The way back to the list. */
+export const backLocals = (t: Translator, base: string): Locals => ({
+  back: base + METHODS_PATH,
+  backTo: t("account.methods"),
+});
 
 /** `account-codes`: shows new recovery codes, or a form to create them. */
 interface CodesLocals extends PersonLocals {
@@ -178,29 +268,33 @@ interface CodesLocals extends PersonLocals {
   readonly left: number;
 }
 
-export const codesView: Page<CodesLocals> = {
+export const codesView: PersonView<CodesLocals> = personView({
+  name: "recovery-codes",
   view: "account-codes",
-  locals(t, locals) {
-    const { base, codes, left } = locals;
-    return {
-      ...personLocals(t, locals, t("methods.codes")),
-      codes,
-      left,
-      back: base + METHODS_PATH,
-      backTo: t("account.methods"),
-    };
+  takes: { submit: [] },
+  members: {
+    recovery_codes: z
+      .array(z.string())
+      .readonly()
+      .exactOptional()
+      .describe("In the answer that made them, and never again: show them now."),
+    recovery_codes_left: z.int(),
   },
-};
-
-export interface MethodsPageParts {
-  readonly accounts: Pick<
-    Accounts & AccountInternals,
-    "factors" | "removeOwnFactor" | "renamePasskey" | "replaceRecoveryCodes"
-  >;
-  readonly secondFactors: Pick<SecondFactors, "enrolments" | "passkeys">;
-  readonly sessions: Pick<SignInSessions, "keep">;
-  readonly clock: Clock;
-}
+  content: (t, { codes, left }) => ({
+    title: t("methods.codes"),
+    ...(codes.length === 0
+      ? {
+          texts: [
+            `${t("methods.codes.left", { left })} ${t("methods.codes.text")}`,
+            `${t("methods.codes.effect")} ${t("methods.effect")}`,
+          ],
+          actions: [{ name: "submit", label: t("methods.codes.new") }],
+        }
+      : { texts: [t("new-codes.text")] }),
+    members: { ...(codes.length > 0 && { recovery_codes: codes }), recovery_codes_left: left },
+  }),
+  locals: (t, { base, codes }) => ({ ...backLocals(t, base), codes }),
+});
 
 /** Redirects to the list of methods with a notice, sealed for the person as the next request will see them. */
 export function doneAt({ done, person }: PersonVisit, notice: Notice, generation?: number): void {
@@ -213,111 +307,103 @@ export function doneAt({ done, person }: PersonVisit, notice: Notice, generation
 }
 
 /** What the person wanted to change has changed meanwhile: the list shows what there is now. */
-export function backToMethods({ ctx, locals: { notice }, done }: PersonVisit): void {
+export function backToMethods({ locals: { notice }, done, leave }: PersonVisit): void {
   // That a form was lost must not be lost on the way.
-  if (notice === "unsaved") return done(METHODS_PATH, notice);
-  return seeOther(ctx, ctx.exchange.deployment.url + METHODS_PATH);
+  return notice === "unsaved" ? done(METHODS_PATH, notice) : leave(METHODS_PATH);
 }
 
-export function methodsPages(parts: MethodsPageParts): readonly PersonPage[] {
-  const { accounts, secondFactors, clock } = parts;
-  const { enrolments } = secondFactors;
-  const canAdd =
-    enrolments === undefined
-      ? []
-      : allWays().flatMap((way) => (way.isFactor && way.isOn(secondFactors) ? [way.kind] : []));
-  const list: PersonPage = {
-    path: METHODS_PATH,
-    place: "methods",
-    async show(visit) {
-      const { account } = visit.person;
-      const factors = await accounts.factors(account.sub);
-      if (factors === undefined) return backToMethods(visit);
-      visit.send(methodsView, { ...visit.locals, account, factors, canAdd, now: clock.now() });
-    },
-  };
-  return [list, factorPage(parts), codesPage(parts)];
+const listPage: PersonPage = {
+  path: METHODS_PATH,
+  place: "methods",
+  views: [methodsView],
+  async show(visit, { accounts, secondFactors, clock }) {
+    const { account } = visit.person;
+    const factors = await accounts.factors(account.sub);
+    if (factors === undefined) return backToMethods(visit);
+    const canAdd =
+      secondFactors.enrolments === undefined
+        ? []
+        : allWays().flatMap((way) => (way.isFactor && way.isOn(secondFactors) ? [way.kind] : []));
+    visit.send(methodsView, { ...visit.locals, account, factors, canAdd, now: clock.now() });
+  },
+};
+
+/** One factor. */
+const factorPage: PersonPage = {
+  path: CHANGE_PATH,
+  needs: "recent sign-in",
+  views: [factorView],
+  async show(visit, services) {
+    const found = await find(visit, services, visit.query.get("factor"));
+    if (found === undefined) return backToMethods(visit);
+    visit.send(factorView, { ...visit.locals, ...found });
+  },
+  async submit(visit, form, services) {
+    const found = await find(visit, services, form.get("factor"));
+    if (found === undefined) return backToMethods(visit);
+    const { method } = found;
+    if (form.get("action") === "remove") return remove(visit, services, found);
+    if (method.name === null) return backToMethods(visit);
+    const name = passkeyName(form.get("name") ?? "");
+    if (name === undefined) {
+      const again = { ...method, name: form.get("name") ?? "" };
+      const data = { ...visit.locals, ...found, method: again, problem: "name" } as const;
+      return visit.send(factorView, data, { status: 400 });
+    }
+    const { sub } = visit.person.account;
+    if (!(await services.accounts.renamePasskey(sub, method.id, name, visit.caller)))
+      return backToMethods(visit);
+    return doneAt(visit, "passkeyRenamed");
+  },
+};
+
+async function find({ person }: PersonVisit, { accounts }: PersonServices, key: string | undefined) {
+  const factors = await accounts.factors(person.account.sub);
+  if (factors === undefined || key === undefined) return undefined;
+  const methods = methodsOf(factors);
+  const method = methods.find(({ id }) => factorKey(id) === key);
+  return method && { method, isLast: methods.length === 1 };
 }
 
-/** One factor. A form sends `factor`, and `action`: `rename` with `name`, or `remove`. */
-function factorPage({ accounts, sessions }: MethodsPageParts): PersonPage {
-  async function find({ person }: PersonVisit, key: string | undefined) {
-    const factors = await accounts.factors(person.account.sub);
-    if (factors === undefined || key === undefined) return undefined;
-    const methods = methodsOf(factors);
-    const method = methods.find(({ id }) => factorKey(id) === key);
-    return method && { method, isLast: methods.length === 1 };
-  }
-
-  async function remove(visit: PersonVisit, found: Pick<FactorLocals, "method" | "isLast">): Promise<void> {
-    const { person, caller } = visit;
-    const { sub, sessions_generation: generation } = person.account;
-    const change = { keepSession: person.session, generation };
-    const { kind, id } = found.method;
-    const result = await accounts.removeOwnFactor(sub, id, change, caller);
-    if (result.kind === "required" || result.kind === "last_sign_in_method")
-      return visit.send(factorView, { ...visit.locals, ...found, problem: result.kind }, { status: 400 });
-    if (result.kind !== "changed") return backToMethods(visit);
-    await sessions.keep(person.session, result.sessions_generation);
-    return doneAt(visit, kind === "app" ? "appRemoved" : "passkeyRemoved", result.sessions_generation);
-  }
-
-  return {
-    path: CHANGE_PATH,
-    needs: "recent sign-in",
-    async show(visit) {
-      const found = await find(visit, visit.query.get("factor"));
-      if (found === undefined) return backToMethods(visit);
-      visit.send(factorView, { ...visit.locals, ...found });
-    },
-    async submit(visit, form: Form) {
-      const found = await find(visit, form.get("factor"));
-      if (found === undefined) return backToMethods(visit);
-      const { method } = found;
-      if (form.get("action") === "remove") return remove(visit, found);
-      if (method.name === null) return backToMethods(visit);
-      const name = passkeyName(form.get("name") ?? "");
-      if (name === undefined) {
-        const again = { ...method, name: form.get("name") ?? "" };
-        return visit.send(
-          factorView,
-          { ...visit.locals, ...found, method: again, problem: "name" },
-          { status: 400 },
-        );
-      }
-      const { sub } = visit.person.account;
-      if (!(await accounts.renamePasskey(sub, method.id, name, visit.caller))) return backToMethods(visit);
-      return doneAt(visit, "passkeyRenamed");
-    },
-  };
+async function remove(
+  visit: PersonVisit,
+  { accounts, sessions }: PersonServices,
+  found: Pick<FactorLocals, "method" | "isLast">,
+): Promise<void> {
+  const { person, caller } = visit;
+  const { sub, sessions_generation: generation } = person.account;
+  const { kind, id } = found.method;
+  const result = await accounts.removeOwnFactor(sub, id, { keepSession: person.session, generation }, caller);
+  if (result.kind === "required" || result.kind === "last_sign_in_method")
+    return visit.send(factorView, { ...visit.locals, ...found, problem: result.kind }, { status: 400 });
+  if (result.kind !== "changed") return backToMethods(visit);
+  await sessions.keep(person.session, result.sessions_generation);
+  return doneAt(visit, kind === "app" ? "appRemoved" : "passkeyRemoved", result.sessions_generation);
 }
 
 /** The number of recovery codes that are left; its form makes new ones and shows them. */
-function codesPage({ accounts, sessions }: MethodsPageParts): PersonPage {
-  return {
-    path: CODES_PATH,
-    needs: "recent sign-in",
-    async show(visit) {
-      const { account } = visit.person;
-      if (!hasSecondFactor(account)) return backToMethods(visit);
-      const factors = await accounts.factors(account.sub);
-      visit.send(codesView, { ...visit.locals, codes: [], left: factors?.recovery_codes_left ?? 0 });
-    },
-    async submit(visit) {
-      const { person, caller } = visit;
-      const { sub, sessions_generation: generation } = person.account;
-      const change = { keepSession: person.session, generation };
-      const result: ChangedFactors | UnchangedFactors = await accounts.replaceRecoveryCodes(
-        sub,
-        change,
-        caller,
-      );
-      if (result.kind !== "changed") return backToMethods(visit);
-      await sessions.keep(person.session, result.sessions_generation);
-      showCodes(visit, result.recoveryCodes);
-    },
-  };
-}
+const codesPage: PersonPage = {
+  path: CODES_PATH,
+  needs: "recent sign-in",
+  views: [codesView],
+  async show(visit, { accounts }) {
+    const { account } = visit.person;
+    if (!hasSecondFactor(account)) return backToMethods(visit);
+    const factors = await accounts.factors(account.sub);
+    visit.send(codesView, { ...visit.locals, codes: [], left: factors?.recovery_codes_left ?? 0 });
+  },
+  async submit(visit, _form, { accounts, sessions }) {
+    const { person, caller } = visit;
+    const { sub, sessions_generation: generation } = person.account;
+    const change = { keepSession: person.session, generation };
+    const result = await accounts.replaceRecoveryCodes(sub, change, caller);
+    if (result.kind !== "changed") return backToMethods(visit);
+    await sessions.keep(person.session, result.sessions_generation);
+    showCodes(visit, result.recoveryCodes);
+  },
+};
+
+export const methodsPages: readonly PersonPage[] = [listPage, factorPage, codesPage];
 
 /** Shows new recovery codes, this once. */
 export function showCodes({ send, locals }: PersonVisit, codes: readonly string[]): void {

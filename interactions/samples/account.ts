@@ -7,12 +7,11 @@ import { addressView, newAddressView } from "../account/email.ts";
 import { confirmFactorView, newAppView, newPasskeyView } from "../account/new-factor.ts";
 import { overviewView } from "../account/overview.ts";
 import { passwordView } from "../account/password.ts";
-import type { PersonLocals } from "../account/person-pages.ts";
+import type { PersonLocals } from "../account/person-view.ts";
 import { profileView } from "../account/profile.ts";
 import { servicesView } from "../account/services.ts";
 import { sessionsView } from "../account/sessions.ts";
 import { codesView, factorView, methodsView } from "../account/sign-in-methods.ts";
-import { groupedKey } from "../look/qr-code.ts";
 import {
   ACCOUNT_URL,
   ADA,
@@ -30,6 +29,7 @@ import {
   SUB,
   type Text,
 } from "./sample.ts";
+import { samplePasskeyCreation } from "./steps.ts";
 
 /** The pages in the navigation of the account. */
 const PLACES = ["home", "profile", "email", "password", "methods", "sessions", "services", "delete"] as const;
@@ -139,9 +139,14 @@ function methodSamples(text: Text, common: PersonLocals): readonly Sample[] {
   const named = { kind: "passkey", ...passkey };
   const one = { ...common, method: { kind: "app", id: "app", name: null }, isLast: false };
   const confirm = { ...common, kind: "app", isSent: false, isGuarded: false } as const;
-  const app = { qrCode: text(APP.qrCode), key: text(groupedKey(APP.key)), uri: text(APP.uri) };
+  const app = { qrCode: text(APP.qrCode), secret: text(APP.key), uri: text(APP.uri) };
   const newApp = { ...common, kind: "app", app, setUp: text("s") } as const;
-  const newPasskey = { ...common, kind: "passkey", passkey: text("{}"), setUp: text("s") } as const;
+  const newPasskey = {
+    ...common,
+    kind: "passkey",
+    passkey: samplePasskeyCreation(text),
+    setUp: text("s"),
+  } as const;
   const codes = { ...common, codes: [], left: 1 };
   const limited = { reason: "limited", retryAfter: 90 } as const;
   return [
@@ -268,7 +273,7 @@ function deviceSamples(text: Text, common: PersonLocals): readonly Sample[] {
     network: text("203.0.113.0/24"),
     ownNetwork: text("198.51.100.0/24"),
   };
-  const done = { ...common, isConnected: true, notice: "device" } as const;
+  const done = { ...common, isConnected: true };
   return [
     ...states(deviceView, device, {
       device: { value: "" },
@@ -289,7 +294,7 @@ function deviceSamples(text: Text, common: PersonLocals): readonly Sample[] {
     }),
     ...states(deviceDoneView, done, {
       "device-done": {},
-      "device-refused": { isConnected: false, notice: "deviceRefused" },
+      "device-refused": { isConnected: false },
     }),
   ];
 }

@@ -93,8 +93,9 @@ function passkeyOf(text: Text): PasskeyRequest {
   };
 }
 
-function enrolmentOf(text: Text) {
-  const publicKey: PasskeyCreation = {
+/** What a new passkey is made with. */
+export function samplePasskeyCreation(text: Text): PasskeyCreation {
+  return {
     challenge: text("bGluayBvZiAzMiBieXRlcw"),
     rp: { id: text("login.example"), name: text("Example") },
     user: { id: text("1"), name: text(ADA), displayName: text("Ada Lovelace") },
@@ -108,12 +109,15 @@ function enrolmentOf(text: Text) {
     },
     attestation: "none",
   };
+}
+
+function enrolmentOf(text: Text) {
   return {
     sub: text(SUB),
     as: { email: text(ADA), password_generation: 0, sessions_generation: 0, factors_generation: 0 },
     isFirst: true,
     app: { secret: text(APP.key), uri: text(APP.uri) },
-    passkey: { publicKey },
+    passkey: { publicKey: samplePasskeyCreation(text) },
     expiresAt: 0,
   } satisfies Enrolment;
 }

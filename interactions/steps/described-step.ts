@@ -5,7 +5,7 @@ import { allWays } from "../../accounts/ways/ways.ts";
 import { section } from "../../config/documented-schema.ts";
 import { consentApi, signInClient, STEP_NAMES } from "./step.ts";
 
-const problem = section({
+export const describedProblem = section({
   /** A stable code of the problem. */
   code: z.string(),
   /** A message about the problem, in the language of `locale`. */
@@ -15,12 +15,13 @@ const problem = section({
 });
 
 /** Something that is wrong with what was submitted. */
-export interface DescribedProblem extends z.output<typeof problem> {}
+export interface DescribedProblem extends z.output<typeof describedProblem> {}
 
-const field = section({
+export const describedField = section({
   /** The member of the body that carries the value. */
   name: z.string(),
-  type: z.enum(["text", "email", "password", "date", "select", "checkbox"]),
+  /** `hidden`, on pages of the account only: send its value back. */
+  type: z.enum(["text", "email", "password", "date", "select", "checkbox", "hidden"]),
   /** The name of the field, in the language of `locale`. */
   label: z.string(),
   /** What to enter. */
@@ -38,11 +39,11 @@ const field = section({
     .readonly()
     .exactOptional(),
   /** The problems with this field. */
-  problems: z.array(problem).readonly(),
+  problems: z.array(describedProblem).readonly(),
 });
 
 /** A field to show. */
-export interface DescribedField extends z.output<typeof field> {}
+export interface DescribedField extends z.output<typeof describedField> {}
 
 const action = section({
   /**
@@ -134,9 +135,9 @@ export const step = section({
   /** `review-methods` only: what the field `method` can be, with its times. */
   methods: z.array(method).readonly().exactOptional(),
   /** The fields to show, in this order. */
-  fields: z.array(field).readonly(),
+  fields: z.array(describedField).readonly(),
   /** All problems with what was submitted. */
-  problems: z.array(problem).readonly(),
+  problems: z.array(describedProblem).readonly(),
   /** Consent only: exactly what the client would get. */
   shares: z
     .array(section({ name: z.string(), label: z.string() }))

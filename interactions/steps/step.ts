@@ -198,7 +198,7 @@ export interface Offers {
 /** A field of a step. */
 export interface Field {
   readonly name: string;
-  readonly type: "text" | "email" | "password" | "date" | "select" | "checkbox";
+  readonly type: "text" | "email" | "password" | "date" | "select" | "checkbox" | "hidden";
   /** A value of the HTML attribute `autocomplete`. */
   readonly autocomplete: string;
   readonly required: boolean;

@@ -1,6 +1,7 @@
 /** What people do on the pages of their account, over HTTP, on both deployments. */
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { formOf } from "../interactions/console-visitor.ts";
 import type { Account } from "../../accounts/account.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { Browser } from "../../testing/browser/browser.ts";
@@ -337,7 +338,7 @@ describe("the sessions", () => {
   it("end all but this one [D-SELF-4]", async () => {
     const others = [await open("", { agent: PHONE }), await open("", { agent: "curl" })];
     const browser = await open("/sessions");
-    await browser.submit(browser.form("action"));
+    await browser.submit(formOf(browser, "others"));
     expect(pageText(browser)).toContain("You are signed out everywhere but here.");
     expect(pageText(browser)).toContain("You are not signed in anywhere else.");
     for (const other of others) {

@@ -1,6 +1,7 @@
 /** A browser in which the password is enough, because the person wanted it so: what it spares, and what ends it. */
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
+import { formOf } from "../interactions/console-visitor.ts";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
@@ -72,7 +73,7 @@ async function endOthers(): Promise<void> {
   const { body } = await other.act(step, "submit", { code: totpCode(SECRET, clock.now()) });
   await claimsOf(body.location, other);
   await other.browser.get(`${running.openid}/account/sessions`);
-  await other.browser.submit(other.browser.form("action"));
+  await other.browser.submit(formOf(other.browser, "others"));
   expect(other.browser.html).toContain("You are signed out everywhere but here.");
 }
 

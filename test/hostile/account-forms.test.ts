@@ -32,8 +32,8 @@ const FORMS: readonly [path: string, fields: Readonly<Record<string, string>>][]
   ["/email/new", { email: "eve@example.com" }],
   ["/password", { password: "the password of eve" }],
   ["/sessions", { action: "others" }],
-  ["/sessions", { session: "of another browser" }],
-  ["/services", { service: "1" }],
+  ["/sessions", { action: "end", session: "of another browser" }],
+  ["/services", { action: "disconnect", service: "1" }],
   ["/delete", {}],
 ];
 
@@ -123,8 +123,9 @@ describe.each(FORMS)("the form of /account%s %j", (path, fields) => {
       [`csrf=${csrf}&csrf=${csrf}`, type],
       [`csrf=${csrf}&name=%zz`, type],
       [`csrf=${csrf}&name=%00`, type],
-      [JSON.stringify({ csrf, ...fields }), "application/json"],
       [`csrf=${csrf}&name=${"x".repeat(70_000)}`, type],
+      [`csrf=${csrf}&action=no-such-action`, type],
+      [`csrf=${csrf}&action=__proto__`, type],
     ] as const) {
       const { status } = await send(`${running.openid}/account${path}`, {
         method: "POST",

@@ -1,6 +1,7 @@
 /** What one account may own, and how long: grants and sessions, as they are stored. */
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import { setImmediate } from "node:timers/promises";
+import { formOf } from "../interactions/console-visitor.ts";
 import { artifactRecord } from "../../records/artifacts/artifact-kinds.ts";
 import type { ArtifactQuery } from "../../records/artifacts/artifact.ts";
 import { Changes } from "../../records/records.ts";
@@ -127,7 +128,7 @@ describe("an account that owns too much", () => {
     await mine.get(`${running.openid}/account/sessions`);
     // Fifty others at most, this one, and the navigation.
     expect((mine.html.match(/name="session"/g) ?? []).length).toBeLessThan(51);
-    await mine.submit(mine.form("action"), { action: "others" });
+    await mine.submit(formOf(mine, "others"));
     expect([mine.status, await news.silently(other)]).toEqual([200, "login_required"]);
     await untilLeft("Session", 1);
     await allDelivered;

@@ -86,8 +86,10 @@ export class JsonVisitor {
     const response = await fetch(url, { ...init, headers, redirect: "manual" });
     this.browser.jar.take(url, response.headers.getSetCookie());
     const text = await response.text();
-    const body = (text === "" ? {} : JSON.parse(text)) as JsonAnswer["body"];
-    const wrong = deviation(init.method === "POST" ? "post" : "get", response.status, body);
+    const body = (
+      response.headers.get("content-type")?.startsWith("application/json") ? JSON.parse(text) : {}
+    ) as JsonAnswer["body"];
+    const wrong = deviation(url.pathname, init.method === "POST" ? "post" : "get", response.status, body);
     if (wrong !== undefined) throw new Error(wrong);
     return { status: response.status, headers: response.headers, body };
   }

@@ -311,8 +311,8 @@ describe("the published description", () => {
   });
 
   it("finds answers that differ", () => {
-    expect(deviation("get", 200, { done: true })).toBeDefined();
-    expect(deviation("get", 403, {})).toBe("get must not answer 403");
-    expect(deviation("post", 200, { done: true, location: "/" })).toBeUndefined();
+    expect(deviation("/interaction/1", "get", 200, { done: true })).toBeDefined();
+    expect(deviation("/interaction/1", "get", 403, {})).toBe("get /interaction/{id} must not answer 403");
+    expect(deviation("/interaction/1", "post", 200, { done: true, location: "/" })).toBeUndefined();
   });
 });

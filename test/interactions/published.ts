@@ -7,7 +7,7 @@ type Schema = Readonly<Record<string, unknown>>;
 
 interface Operation {
   readonly responses: Readonly<
-    Record<string, { readonly content: { readonly "application/json": { readonly schema: Schema } } }>
+    Record<string, { readonly content?: { readonly "application/json": { readonly schema: Schema } } }>
   >;
   readonly requestBody?: { readonly content: { readonly "application/json": { readonly schema: Schema } } };
 }
@@ -33,11 +33,18 @@ export function checkOf(schema: Schema): z.ZodType {
 
 const checks = new Map<string, z.ZodType>();
 
-/** What is wrong with an answer; `undefined` if it is as published. */
-export function deviation(method: "get" | "post", status: number, body: unknown): string | undefined {
-  const response = DOCUMENT.paths[PATH]?.[method].responses[status];
-  if (response === undefined) return `${method} must not answer ${status}`;
-  const key = `${method} ${status}`;
+/** What is wrong with an answer of an address; `undefined` if it is as published. */
+export function deviation(
+  pathname: string,
+  method: "get" | "post",
+  status: number,
+  body: unknown,
+): string | undefined {
+  const path = Object.keys(DOCUMENT.paths).find((each) => pathname.endsWith(each)) ?? PATH;
+  const response = DOCUMENT.paths[path]?.[method].responses[status];
+  if (response === undefined) return `${method} ${path} must not answer ${status}`;
+  if (response.content === undefined) return undefined;
+  const key = `${method} ${path} ${status}`;
   const check = checks.get(key) ?? checkOf(response.content["application/json"].schema);
   checks.set(key, check);
   const { error } = check.safeParse(body);

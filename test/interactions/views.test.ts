@@ -117,6 +117,7 @@ describe("the built-in views", () => {
         [
           String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|buttons|ways|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes|form-token)"\)$`,
           String.raw`^include\("field", \{ field \}\)$`,
+          String.raw`^include\("account-form", \{ form \}\)$`,
           String.raw`^include\("address", \{ address: (?:account|marked) \}\)$`,
           String.raw`^include\("api-lists", \{ apis: each\.apis \}\)$`,
           String.raw`^include\("page-links", \{ first, next \}\)$`,
@@ -143,7 +144,10 @@ describe("the pages of the account", () => {
     const withForm = readdirSync(join(SOURCES, "views"))
       .filter((file) => /^(?:account|device)/.test(file))
       .map((file) => [file, readFileSync(join(SOURCES, "views", file), "utf8")] as const)
-      .filter(([, source]) => source.includes('include("layout-head")') && /<form|new-passkey/.test(source));
+      .filter(
+        ([, source]) =>
+          source.includes('include("layout-head")') && /<form|new-passkey|account-form/.test(source),
+      );
     expect(withForm.length).toBeGreaterThan(10);
     for (const [file, source] of withForm)
       expect([file, source.includes('include("account-notice")')]).toEqual([file, true]);
