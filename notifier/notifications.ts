@@ -236,7 +236,7 @@ export function createNotifications(
       const { force = false, ...caller } = checked("options", redriveOptions, options);
       const key = checked("id", anyText, id);
       if ((await deliveries.find(key)) === undefined) return "unknown";
-      await record("delivery.redrive", key, caller, { force });
+      await record("delivery.redrive_requested", key, caller, { force });
       const results = await deliveries.redrive([key], { supersedable: force ? [] : SUPERSEDABLE });
       const result = results.get(key) ?? "unknown";
       if (result === "redriven") events.emit("delivery.redriven", { id: key });
@@ -247,7 +247,7 @@ export function createNotifications(
       const { force = false, ...caller } = checked("options", redriveOptions, options);
       const wanted = checked("filter", deliveryFilter, filter);
       const { receiver = "*", ...rest } = wanted;
-      await record("delivery.redrive_all", receiver, caller, { ...rest, force });
+      await record("delivery.redrive_all_requested", receiver, caller, { ...rest, force });
       return redriveMatching(deliveries, wanted, force ? [] : SUPERSEDABLE, (redriven) => {
         for (const id of redriven) events.emit("delivery.redriven", { id });
         wake.deliveries();
@@ -256,7 +256,7 @@ export function createNotifications(
     async sendNow(id, options = {}) {
       const caller = checked("options", callOptions, options);
       if ((await deliveries.find(checked("id", anyText, id))) === undefined) return "unknown";
-      await record("delivery.send_now", id, caller);
+      await record("delivery.send_now_requested", id, caller);
       const result = await deliveries.sendNow(id);
       wake.deliveries();
       return result;
@@ -264,7 +264,7 @@ export function createNotifications(
     async discard(id, options = {}) {
       const caller = checked("options", callOptions, options);
       if ((await deliveries.find(checked("id", anyText, id))) === undefined) return false;
-      await record("delivery.discard", id, caller);
+      await record("delivery.discard_requested", id, caller);
       const discarded = await deliveries.discard(id, BY_HAND);
       if (discarded) events.emit("delivery.discarded", { id });
       wake.deliveries();
@@ -274,12 +274,12 @@ export function createNotifications(
       // The reason is free text, so it is kept with the receiver while it is paused, and not in the audit.
       const { reason = "by hand", ...caller } = checked("options", pauseOptions, options);
       const name = checked("receiver", receiverName, receiver);
-      await record("receiver.pause", name, caller);
+      await record("receiver.pause_requested", name, caller);
       return breaker.pause(name, reason);
     },
     async resume(receiver, options = {}) {
       const name = checked("receiver", receiverName, receiver);
-      await record("receiver.resume", name, checked("options", callOptions, options));
+      await record("receiver.resume_requested", name, checked("options", callOptions, options));
       const resumed = await breaker.resume(name);
       wake.deliveries();
       return resumed;
@@ -289,11 +289,11 @@ export function createNotifications(
       const resumed: string[] = [];
       for (const [receiver, { reason }] of await deliveries.receivers()) {
         if (reason !== RESTORED) continue;
-        await record("receiver.resume", receiver, caller);
+        await record("receiver.resume_requested", receiver, caller);
         if (await breaker.resume(receiver, RESTORED)) resumed.push(receiver);
       }
       const held = await outbox.held();
-      if (held > 0) await audit.append({ ...callerFor(caller.actor), action: "mail.resume" });
+      if (held > 0) await audit.append({ ...callerFor(caller.actor), action: "mail.resume_requested" });
       const mails = held > 0 ? await outbox.release() : 0;
       wake.deliveries();
       wake.mail();
@@ -302,7 +302,7 @@ export function createNotifications(
     heldMails: () => outbox.held(),
     async test(receiver, options = {}) {
       const name = checked("receiver", receiverName, receiver);
-      await record("receiver.test", name, checked("options", callOptions, options));
+      await record("receiver.test_requested", name, checked("options", callOptions, options));
       return receivers.test(name, deliverer.attempt, clock);
     },
     async explain(action) {

@@ -219,17 +219,20 @@ const ACTIONS = {
     about: "signing key",
     means: "A retired key was removed from the JWKS: signatures made with it are no longer valid",
   },
-  "delivery.redrive": { about: "delivery", means: "A redrive of a delivery was requested" },
-  "delivery.redrive_all": {
+  "delivery.redrive_requested": { about: "delivery", means: "A redrive of a delivery was requested" },
+  "delivery.redrive_all_requested": {
     about: "receiver",
     means: "A redrive of all parked deliveries that match a filter was requested",
   },
-  "delivery.send_now": { about: "delivery", means: "Immediate sending of a waiting delivery was requested" },
-  "delivery.discard": { about: "delivery", means: "Discarding a delivery was requested" },
-  "receiver.pause": { about: "receiver", means: "Pausing a receiver was requested" },
-  "receiver.resume": { about: "receiver", means: "Resuming a receiver was requested" },
-  "receiver.test": { about: "receiver", means: "A test of a receiver was requested" },
-  "mail.resume": {
+  "delivery.send_now_requested": {
+    about: "delivery",
+    means: "Immediate sending of a waiting delivery was requested",
+  },
+  "delivery.discard_requested": { about: "delivery", means: "Discarding a delivery was requested" },
+  "receiver.pause_requested": { about: "receiver", means: "Pausing a receiver was requested" },
+  "receiver.resume_requested": { about: "receiver", means: "Resuming a receiver was requested" },
+  "receiver.test_requested": { about: "receiver", means: "A test of a receiver was requested" },
+  "mail.resume_requested": {
     about: null,
     means: "Sending mail that was held since the storage was restored or promoted was requested",
   },

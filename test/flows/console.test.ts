@@ -188,12 +188,12 @@ describe("the audit", () => {
     const own = records.filter(({ action }) => /^(?:delivery|receiver)\./.test(action)).toReversed();
     const recorded = own.slice(-6).map(({ action, subject, detail }) => [action, subject, detail]);
     expect(recorded).toEqual([
-      ["delivery.redrive", first, { force: false }],
-      ["delivery.discard", second, {}],
-      ["receiver.pause", "service:9", {}],
-      ["receiver.resume", "service:9", {}],
-      ["receiver.test", "service:9", {}],
-      ["delivery.redrive_all", "service:9", { force: false }],
+      ["delivery.redrive_requested", first, { force: false }],
+      ["delivery.discard_requested", second, {}],
+      ["receiver.pause_requested", "service:9", {}],
+      ["receiver.resume_requested", "service:9", {}],
+      ["receiver.test_requested", "service:9", {}],
+      ["delivery.redrive_all_requested", "service:9", { force: false }],
     ]);
     const operator = { kind: "operator", id: OPERATOR.sub };
     expect(own.slice(-6).map(({ actor }) => actor)).toEqual(own.slice(-6).map(() => operator));

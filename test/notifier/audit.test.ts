@@ -50,15 +50,15 @@ describe("the audit of notifications", () => {
     await notifications.redriveAll({ receiver: "service:a", type: "PROFILE_CHANGED" }, { actor });
     await notifications.redriveAll();
     expect(await recorded()).toEqual([
-      ["receiver.pause", "service:a", actor, {}],
-      ["receiver.pause", "service:a", nobody, {}],
-      ["receiver.resume", "service:a", actor, {}],
-      ["receiver.test", "service:a", actor, {}],
-      ["delivery.send_now", "one", actor, {}],
-      ["delivery.discard", "one", actor, {}],
-      ["delivery.redrive", "one", actor, { force: true }],
-      ["delivery.redrive_all", "service:a", actor, { type: "PROFILE_CHANGED", force: false }],
-      ["delivery.redrive_all", "*", nobody, { force: false }],
+      ["receiver.pause_requested", "service:a", actor, {}],
+      ["receiver.pause_requested", "service:a", nobody, {}],
+      ["receiver.resume_requested", "service:a", actor, {}],
+      ["receiver.test_requested", "service:a", actor, {}],
+      ["delivery.send_now_requested", "one", actor, {}],
+      ["delivery.discard_requested", "one", actor, {}],
+      ["delivery.redrive_requested", "one", actor, { force: true }],
+      ["delivery.redrive_all_requested", "service:a", actor, { type: "PROFILE_CHANGED", force: false }],
+      ["delivery.redrive_all_requested", "*", nobody, { force: false }],
     ]);
     const { items: records } = await world.storage.audit.list({ limit: 1 });
     expect(records[0]?.at).toBe(Math.floor(world.clock.now() / 1000));
@@ -97,7 +97,7 @@ describe("the audit of notifications", () => {
   it("keeps the record of what was then not done", async () => {
     await world.add("one@a/ada");
     await expect(failing("after").discard("one", { actor: X })).rejects.toThrow(StorageUnavailable);
-    expect(await recorded()).toEqual([["delivery.discard", "one", X, {}]]);
+    expect(await recorded()).toEqual([["delivery.discard_requested", "one", X, {}]]);
     expect(await world.notifications.find("one")).toMatchObject({ state: "waiting" });
   });
 

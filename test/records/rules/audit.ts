@@ -122,16 +122,20 @@ function describeReading(stage: Stage, runner: TestRunner): void {
     const { audit } = stage.storage;
     await audit.append({
       actor: { kind: "operator", id: "ada" },
-      action: "receiver.pause",
+      action: "receiver.pause_requested",
       subject: "service:1",
     });
     await audit.append({ actor: { kind: "client", id: "news" }, action: "family.revoked", subject: "bob" });
     await audit.append({ ...SYSTEM, action: "client.updated", subject: "news" });
     // Ids of other kinds do not match.
-    await audit.append({ actor: { kind: "system", id: "bob" }, action: "receiver.test", subject: "news" });
+    await audit.append({
+      actor: { kind: "system", id: "bob" },
+      action: "receiver.test_requested",
+      subject: "news",
+    });
     const actions = async (filter: AuditFilter): Promise<string[]> =>
       (await all(stage, filter)).map(({ action }) => action);
-    expect(await actions({ account: "ada" })).toEqual(["receiver.pause"]);
+    expect(await actions({ account: "ada" })).toEqual(["receiver.pause_requested"]);
     expect(await actions({ account: "bob" })).toEqual(["family.revoked"]);
     expect(await actions({ client: "news" })).toEqual(["client.updated", "family.revoked"]);
   });
