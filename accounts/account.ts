@@ -8,7 +8,7 @@ import type { CallOptions } from "./arguments.ts";
 import type { SignInName } from "./names.ts";
 import { personFields } from "./profile-fields.ts";
 import type { SeedMark } from "./seed-marks.ts";
-import type { FactorChanges, NewPasskey, NewRecoveryCodes } from "./factors/factor.ts";
+import type { FactorChanges, FirstWay, NewRecoveryCodes } from "./factors/factor.ts";
 import type { Factors } from "./ways/ways.ts";
 
 /** An account as every call returns it, with its members in this order. A field without a value is `null`. */
@@ -234,15 +234,13 @@ interface ConnectedDevice {
   readonly sessionsGeneration: number;
 }
 
-/** An account whose address is confirmed. It has a password, or a passkey instead. */
-export type ConfirmedAccount = Omit<NewAccount, "email" | "password" | "app"> & {
+/** An account whose address is confirmed. */
+export interface ConfirmedAccount extends Omit<NewAccount, "email" | "password" | "app"> {
   readonly sub: string;
   readonly email: string;
   readonly terms_version?: string | undefined;
-} & (
-    | { readonly password_hash: string; readonly passkey?: undefined }
-    | { readonly password_hash: null; readonly passkey: NewPasskey }
-  );
+  readonly first: FirstWay;
+}
 
 /** A new account. The recovery codes came with its passkey, to be shown once; empty with a password. */
 interface RegisteredAccount {

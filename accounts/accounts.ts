@@ -30,12 +30,12 @@ import {
 import { anyString, callerOf, checked, integer, invalid } from "./arguments.ts";
 import { AUTHENTICATOR_APP } from "../records/factors/factor-kinds.ts";
 import { createAccountFactors, withoutFactorsSince } from "./factors/account-factors.ts";
-import { type NewPasskey, withReview } from "./factors/factor.ts";
+import { type FirstWay, type NewPassword, withReview } from "./factors/factor.ts";
 import { appRecord, createFactorWriter } from "./factors/factor-writer.ts";
 import { createSignIns } from "./passwords/authenticate.ts";
 import { createConsents } from "./clients/consents.ts";
 import { requireRoles } from "./roles.ts";
-import { canSignIn, hasWay, isReplaceable } from "./ways/ways.ts";
+import { canSignIn, hasWay, isReplaceable, WAYS } from "./ways/ways.ts";
 import { putMarks, readMark, type SeedMark } from "./seed-marks.ts";
 import { FULL_NAME, type NamedPerson, normalName, readName } from "./names.ts";
 import { PERSON_FIELD_NAMES, PERSON_FIELDS, personFields } from "./profile-fields.ts";
@@ -63,12 +63,12 @@ export function createAccounts(
   const signIns = createSignIns(writer, directory, passwords, events);
 
   /** A new password must follow all rules; an imported one is already in use, so only its form is checked. */
-  async function hashOf(account: NewAccount, origin: "new" | "imported"): Promise<string | null> {
+  async function firstOf(account: NewAccount, origin: "new" | "imported"): Promise<NewPassword | undefined> {
     const { password } = account;
-    if (password === undefined || password === null) return null;
+    if (password === undefined || password === null) return undefined;
     if (origin === "new") await passwords.check(password, passwordNames(account));
     else passwords.checkForm(password);
-    return passwords.hash(password);
+    return { kind: "password", hash: await passwords.hash(password) };
   }
 
   /** @throws InvalidArgument for a value that is wrong now, such as a date of birth in the future. The schemas don't know the time. */
@@ -83,17 +83,15 @@ export function createAccounts(
   async function store(
     action: AccountAction,
     input: ImportedAccount,
-    hash: string | null,
+    first: FirstWay | undefined,
     caller: Caller,
     {
       within,
-      passkey,
       marks = [],
       ...more
     }: {
       readonly marks?: readonly SeedMark[];
       readonly within?: Transaction;
-      readonly passkey?: NewPasskey | undefined;
       readonly terms_version?: string;
     } = {},
   ): Promise<Awaited<ReturnType<AccountInternals["register"]>>> {
@@ -114,17 +112,17 @@ export function createAccounts(
         const { app } = input;
         if (app !== undefined) tx.create(AUTHENTICATOR_APP.record(appRecord(services, sub, app.secret, 0)));
         const fresh = {
-          ...newRecord(input, sub, userId, hash, now),
+          ...newRecord(input, sub, userId, now),
           ...more,
         };
-        if (passkey === undefined) return { action, record: fresh, drawsNumber };
-        const addition = await factors.addition(tx, fresh, passkey);
+        if (first === undefined) return { action, record: fresh, drawsNumber };
+        const addition = await factors.first(tx, fresh, first);
         return {
           action,
           record: { ...fresh, ways: addition.ways },
           drawsNumber,
           mails: addition.mails,
-          detail: { factor: "passkey" },
+          ...(WAYS[first.kind].isFactor && { detail: { factor: first.kind } }),
           result: addition,
         };
       },
@@ -138,7 +136,7 @@ export function createAccounts(
     } catch (error) {
       // A client was registered with the random `sub`.
       if (isNew && error instanceof IdentifierTaken)
-        return store(action, input, hash, caller, { marks, ...more });
+        return store(action, input, first, caller, { marks, ...more });
       throw error;
     }
   }
@@ -150,9 +148,10 @@ export function createAccounts(
   ): Promise<AccountRecord> {
     const account = checked("account", importedAccount, input);
     checkNow("account", account);
-    const hash = account.password_hash ?? (await hashOf(account, "imported"));
+    const { password_hash: hash = null } = account;
+    const first = hash === null ? await firstOf(account, "imported") : ({ kind: "password", hash } as const);
     if (account.user_id !== undefined) await directory.passUserId(account.user_id);
-    const { record } = await store("account.imported", account, hash, caller, { marks });
+    const { record } = await store("account.imported", account, first, caller, { marks });
     return record;
   }
 
@@ -191,7 +190,7 @@ export function createAccounts(
       const account = checked("account", newAccount, input);
       checkNow("account", account);
       const caller = callerOf(callOptions);
-      const { record } = await store("account.created", account, await hashOf(account, "new"), caller);
+      const { record } = await store("account.created", account, await firstOf(account, "new"), caller);
       return toAccount(record);
     },
 
@@ -253,9 +252,9 @@ export function createAccounts(
 
     setOwnPassword: changePassword,
 
-    register(within, { password_hash, passkey, terms_version, ...account }, caller) {
-      const more = { within, passkey, ...(terms_version === undefined ? {} : { terms_version }) };
-      return store("account.registered", { ...account, email_verified: true }, password_hash, caller, more);
+    register(within, { first, terms_version, ...account }, caller) {
+      const more = { within, ...(terms_version === undefined ? {} : { terms_version }) };
+      return store("account.registered", { ...account, email_verified: true }, first, caller, more);
     },
 
     async resetPassword(within, sub, password_hash, as, caller) {
@@ -370,13 +369,7 @@ function isStill(record: AccountRecord | undefined, as: AccountState): record is
   return email === as.email && password_generation === as.password_generation;
 }
 
-function newRecord(
-  input: ImportedAccount,
-  sub: string,
-  userId: number,
-  hash: string | null,
-  now: number,
-): AccountRecord {
+function newRecord(input: ImportedAccount, sub: string, userId: number, now: number): AccountRecord {
   return {
     sub,
     user_id: userId,
@@ -385,10 +378,7 @@ function newRecord(
     ...personFields(input),
     services: input.services ?? {},
     ...(input.roles !== undefined && { roles: input.roles }),
-    ways: {
-      ...(hash !== null && { password: { hash, generation: 0 } }),
-      ...(input.app !== undefined && { app: true, generation: 1 }),
-    },
+    ways: input.app === undefined ? {} : { app: true, generation: 1 },
     // Random, so that after a restore, sessions and tokens of an account that it forgot don't become valid again.
     sessions_generation: randomInt(1, 2 ** 31),
     tokens_generation: randomInt(1, 2 ** 31),

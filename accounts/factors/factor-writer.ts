@@ -22,6 +22,7 @@ import { type Confirmations, randomCode } from "../people/confirmations.ts";
 import type { AccountServices } from "../services.ts";
 import {
   factorsGeneration,
+  type FirstWay,
   hasSecondFactor,
   type NewFactor,
   type NewPasskey,
@@ -91,6 +92,8 @@ export interface FactorWriter {
   ): Promise<NewMail[]>;
   /** What adding a factor means for this account. Nothing is put yet. */
   addition(tx: Transaction, account: AccountRecord, factor: NewFactor): Promise<FactorAddition>;
+  /** The same for what a new account signs in with. */
+  first(tx: Transaction, account: AccountRecord, way: FirstWay): Promise<FactorAddition>;
 }
 
 /** The record of an app, to be stored with the account that has it. */
@@ -147,9 +150,14 @@ export function createFactorWriter(services: Services): FactorWriter {
     tx.create(PASSKEY.record(stored), () => new AlreadyExists("this passkey"));
   }
 
-  return {
+  const writer: FactorWriter = {
     putRecoveryCodes,
     notices,
+    async first(tx, account, way) {
+      if (way.kind !== "password") return writer.addition(tx, account, way);
+      const password = { hash: way.hash, generation: 0 };
+      return { ways: { ...account.ways, password }, mails: [], put: async () => [] };
+    },
     async addition(tx, account, factor) {
       const { sub } = account;
       const isFirst = !hasSecondFactor(account);
@@ -172,6 +180,7 @@ export function createFactorWriter(services: Services): FactorWriter {
       };
     },
   };
+  return writer;
 }
 
 /** What the new factor changes in the ways of its account. */

@@ -103,6 +103,16 @@ export type NewFactor =
       readonly userHandle: string;
     };
 
+/** What a new account signs in with. */
+export type FirstWay = NewPassword | NewPasskey;
+
+/** A password that breaks no rule. */
+export interface NewPassword {
+  readonly kind: "password";
+  /** PHC string. */
+  readonly hash: string;
+}
+
 /** A passkey that has been tried. */
 export type NewPasskey = Extract<NewFactor, { readonly kind: "passkey" }>;
 

@@ -15,6 +15,7 @@ import {
 } from "../names.ts";
 import { enteredProblem, type ProfileField } from "../profile-fields.ts";
 import { passwordNames } from "../accounts.ts";
+import type { NewPasskey, NewPassword } from "../factors/factor.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
 import type { ConfirmedAccount } from "../account.ts";
 import { AlreadyExists, NameTaken, StorageUnavailable } from "../../core/errors.ts";
@@ -135,13 +136,13 @@ export interface Registrations {
 interface FirstPasskey {
   /** The identifier of the account. */
   readonly sub: string;
-  readonly factor: NonNullable<ConfirmedAccount["passkey"]>;
+  readonly factor: NewPasskey;
 }
 
 /** The form as it is stored until the address is confirmed, and until there is a passkey. */
 type PendingForm = Omit<RegistrationForm, "password" | "termsVersion"> & {
-  /** `null`: the account gets a passkey instead. */
-  readonly password_hash: string | null;
+  /** Left out: it is made when the address is confirmed. */
+  readonly first?: NewPassword;
   readonly terms_version?: string | undefined;
 };
 
@@ -173,7 +174,7 @@ export function createRegistrations(services: PeopleServices, settings: Registra
   const { fields = {}, terms, domains, passwordless = false } = settings;
 
   /** Whether nobody can complete it any more, because registration without a password was turned off. */
-  const cannotComplete = ({ password_hash }: PendingForm): boolean => password_hash === null && !passwordless;
+  const cannotComplete = ({ first }: PendingForm): boolean => first === undefined && !passwordless;
 
   const isTaken = async (name: string): Promise<boolean> =>
     (await directory.findAccountByName(normalName(name))) !== undefined;
@@ -294,15 +295,15 @@ export function createRegistrations(services: PeopleServices, settings: Registra
     at: AskedAt,
     passkey: FirstPasskey | undefined,
   ): Promise<RegistrationConfirmed> {
-    const { password_hash } = form;
-    if (password_hash !== null) {
+    const { first } = form;
+    if (first !== undefined) {
       // The person has gone back, and chosen a password.
       if (passkey !== undefined) return GONE;
-      return stored(tx, pending, { ...form, password_hash, sub: randomUUID() }, at);
+      return stored(tx, pending, { ...form, first, sub: randomUUID() }, at);
     }
     if (passkey !== undefined) {
       const { sub, factor } = passkey;
-      return stored(tx, pending, { ...form, password_hash, sub, passkey: factor }, at);
+      return stored(tx, pending, { ...form, first: factor, sub }, at);
     }
     if (await isTaken(form.email)) return ended(pending);
     if (form.username !== undefined && (await isTaken(form.username))) return awaitingUsername(pending);
@@ -347,14 +348,14 @@ export function createRegistrations(services: PeopleServices, settings: Registra
       if (!(await isAllowed(form, at))) return { kind: "refused" };
       const { password, termsVersion, ...rest } = form;
       const party = wideNetwork(at.address);
-      let password_hash: string | null = null;
+      let first: NewPassword | undefined;
       if (password !== null) {
         try {
           if (await passwords.isBreached(password, party)) {
             await request.notSent();
             return { kind: "invalid", problems: { password: "breached" } };
           }
-          password_hash = await passwords.hash(password, party);
+          first = { kind: "password", hash: await passwords.hash(password, party) };
         } catch (fault) {
           await request.withdraw();
           throw fault;
@@ -364,7 +365,7 @@ export function createRegistrations(services: PeopleServices, settings: Registra
         purpose: "registration",
         subject: interaction,
         interaction,
-        extra: { ...rest, password_hash, terms_version: termsVersion },
+        extra: { ...rest, ...(first && { first }), terms_version: termsVersion },
         mail: await mailTo(form.email, at, request),
       });
       return { kind: "sent" };
