@@ -1,18 +1,29 @@
-/** The page that docs/pages.md shows for a UI of one's own, served beside the service as the document does it. */
+/** The pages that docs/pages.md and docs/account-pages.md show for a UI of one's own, served as the documents do it. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type Koa from "koa";
 
 const ROOT = join(import.meta.dirname, "../..");
-const PAGE = /```html login\.html\n([\s\S]*?)```/.exec(
-  readFileSync(join(ROOT, "docs/pages.md"), "utf8"),
-)?.[1];
+const pageOf = (document: string): string | undefined =>
+  /```html \w+\.html\n([\s\S]*?)```/.exec(readFileSync(join(ROOT, document), "utf8"))?.[1];
+const PAGE = pageOf("docs/pages.md");
+const ACCOUNT_PAGE = pageOf("docs/account-pages.md");
 const PASSKEYS = readFileSync(join(ROOT, "interactions/browser.js"));
 
 export function ownUi(application: Koa): void {
   application.use(async (ctx, next) => {
     if (ctx.path === "/login") [ctx.type, ctx.body] = ["html", PAGE];
     else if (ctx.path === "/passkeys.js") [ctx.type, ctx.body] = ["js", PASSKEYS];
+    else await next();
+  });
+}
+
+/** In place of the pages for the profile and the address. */
+export function ownAccount(application: Koa): void {
+  const own = new Set(["/account/profile", "/account/email", "/account/email/new"]);
+  application.use(async (ctx, next) => {
+    const isOwn = ctx.method === "GET" && own.has(ctx.path) && ctx.accepts("html", "json") === "html";
+    if (isOwn) [ctx.type, ctx.body] = ["html", ACCOUNT_PAGE];
     else await next();
   });
 }

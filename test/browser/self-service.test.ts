@@ -10,7 +10,7 @@ import {
   TERMS,
 } from "../interactions/self-service.ts";
 import { signIn, useBrowser, useClientPage, violations } from "./chromium.ts";
-import { ownUi } from "./own-ui.ts";
+import { ownAccount, ownUi } from "./own-ui.ts";
 import { beforeTests } from "../closing.ts";
 
 const PASSWORD = "a long sentence about nothing";
@@ -241,5 +241,35 @@ describe("the pages of the steps", () => {
     await page.locator("button[type=submit]").click();
     await page.getByRole("heading", { name: "Choose a new password" }).waitFor();
     await expect(violations(page)).resolves.toEqual([]);
+  });
+});
+
+describe("the account page of docs/account-pages.md", () => {
+  it("signs in, changes the profile, says what is wrong, and changes the address [D-UI-9]", async () => {
+    const own = await startSelfService(undefined, { host: ownAccount });
+    const email = newAddress();
+    const password = "the password before it";
+    const { sub } = await own.service.accounts.create({ email, password, email_verified: true });
+    const page = await browser.newPage();
+    await page.goto(`${own.oauth2}/account/profile`);
+    await signIn(page, { username: email, password });
+    await page.getByRole("heading", { name: "Profile" }).waitFor();
+    await page.getByLabel("Given name").fill("Eve");
+    await page.getByLabel("Username").fill("not a name");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("letters of one alphabet").waitFor();
+    await page.getByLabel("Username").fill("");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("Your profile has been saved.").waitFor();
+    expect((await own.service.accounts.find(sub))?.name).toBe("Eve");
+    await page.goto(`${own.oauth2}/account/email`);
+    await page.getByRole("button", { name: "Change email address" }).click();
+    const fresh = newAddress();
+    await page.getByLabel("New email address").fill(fresh);
+    await page.getByRole("button", { name: "Continue" }).click();
+    await page.getByLabel("Code").fill(codeIn(await own.mailTo(fresh)));
+    await page.getByRole("button", { name: "Confirm new address" }).click();
+    await page.getByText("Your email address has been changed.").waitFor();
+    expect((await own.service.accounts.find(sub))?.email).toBe(fresh);
   });
 });

@@ -320,6 +320,23 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     expect(parked).toBeDefined();
   },
 
+  async "docs/account-pages.md 2"() {
+    const handlers: Middleware[] = [];
+    await snippet("docs/account-pages.md 2", {
+      app: { use: (handler: Middleware) => void handlers.push(handler) },
+      service: { routes: () => (_ctx: Context, next: () => Promise<void>) => next() },
+      readFileSync: () => "<title>Own</title>",
+    });
+    const host = await startService({
+      config: { storage: "sqlite::memory:" },
+      host: (application) => handlers.forEach((handler) => void application.use(handler)),
+    });
+    const profile = `${host.oauth2}/account/profile`;
+    const browser = await new Browser().get(profile);
+    expect([browser.status, browser.html]).toEqual([200, "<title>Own</title>"]);
+    expect((await fetch(profile, { headers: { accept: "application/json" } })).status).toBe(401);
+  },
+
   async "docs/pages.md 14"() {
     const own = router();
     const host = await startService({
