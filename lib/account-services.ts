@@ -28,7 +28,7 @@ type Given = StorageServices &
 export function createAccountServices(
   given: Given,
   hashing: Pick<PasswordContext, "isCheap" | "onHashed">,
-  replaced: Partial<AccountServices> = {},
+  replaced: Partial<Pick<AccountServices, "passwords" | "cleanup">> = {},
 ): AccountServices {
   const { configuration, storage, events, keys, backchannel, onMail } = given;
   const passwords =

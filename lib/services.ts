@@ -1,4 +1,4 @@
-/** The composition root: makes the parts of a service, in order. Tests make theirs here too, and replace what they watch. */
+/** The composition root of the HTTP side: oidc-provider, the pages, and what they do at the endpoints. */
 import { ACCOUNT_CLIENT, CONSOLE_CLIENT } from "../accounts/clients/client.ts";
 import type { AccountServices } from "../accounts/services.ts";
 import type { EndpointServices } from "../compat/services.ts";
@@ -53,13 +53,13 @@ export function createHttpServices(
     onRequest,
   }: { readonly notifications: Notifications } & Pick<EndpointServices, "onRequest">,
 ): Services {
-  const { configuration, storage, clock, keys } = given;
+  const { configuration, storage, clock, keys, sealer } = given;
   const people = createPeopleServices(given);
   const { passkeys } = people.secondFactors;
   const below = {
     ...given,
     ...people,
-    units: createUnitsOfWork(storage.artifacts, keys.sealer, clock),
+    units: createUnitsOfWork(storage.artifacts, sealer, clock),
     findBrowser: createFindBrowser(configuration),
     pages: createPages(configuration.interactions),
     firstState: passkeys && (() => firstState(passkeys)),
