@@ -1,10 +1,12 @@
 /** Each operation is one row: its columns, and every view that reads them. */
 import { createServer, type RequestListener } from "node:http";
+import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
+import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { z } from "zod";
 import { exactly } from "../../accounts/arguments.ts";
@@ -79,6 +81,13 @@ describe.each(ROWS)("the operation %s", (name, noun, verb, row) => {
     const reference = readFileSync(join(import.meta.dirname, "../../docs/command-line.md"), "utf8");
     expect(reference).toContain(`\nsign-in-service ${command?.examples[0]}\n`);
   });
+});
+
+it("the help of an operation loads no service", () => {
+  const told = pathToFileURL(join(import.meta.dirname, "../notifier/loaded-packages.ts")).href;
+  const words = ["--import", told, join(import.meta.dirname, "../../cli/main.ts"), "keys", "list", "--help"];
+  const said = spawnSync(process.execPath, words, { encoding: "utf8" });
+  expect(said.stdout).toMatch(/^loaded: commander zod\.$/mu);
 });
 
 /** A kind of object that no service has. */
@@ -229,6 +238,24 @@ describe("a view by the table alone", () => {
     const text = await answer.text();
     return [answer.status, text === "" ? undefined : JSON.parse(text)];
   }
+
+  it("refuses what breaks the rule of a member as the library and the command line do", async () => {
+    const wrong = { name: "a\nb" };
+    const put = office.service.directory.groups.put("toys", wrong);
+    const message = await put.then(String, (error: unknown) => (error as Error).message);
+    expect(message).toMatch(/^group\.name: /u);
+    expect(await call("PUT", "/groups/toys", wrong)).toEqual([422, { detail: message }]);
+    const command = await office.here([
+      "groups",
+      "put",
+      "toys",
+      "--name",
+      wrong.name,
+      "--config",
+      office.config,
+    ]);
+    expect(command).toEqual({ code: 2, out: "", err: `${message}.\n` });
+  });
 
   it("lists, shows, changes and removes, and fails as the library does", async () => {
     await office.prepare();
