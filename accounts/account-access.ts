@@ -4,31 +4,18 @@ import { ConditionFailed, NotFound } from "../core/errors.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { ownValue, withEntry, withoutEntries } from "../core/untrusted-keys.ts";
-import {
-  type AccountInternals,
-  type Accounts,
-  isDisabled,
-  passwordGeneration,
-  toAccount,
-} from "./account.ts";
+import { type AccountInternals, isDisabled, passwordGeneration, toAccount } from "./account.ts";
 import type { AccountDecision, AccountWriter } from "./account-change.ts";
-import { clientId as clientIdSchema, serviceKey, serviceKeys, userIdInService } from "./account-schema.ts";
-import { anyString, type CallOptions, callerOf, checked } from "./arguments.ts";
 import { generationAt, raised } from "./generations.ts";
-import { requireRoles, roleNames } from "./roles.ts";
+import type { Account, accounts } from "./operations/accounts.ts";
+import type { Call, Handlers } from "./operations/operation.ts";
+import { requireRoles } from "./roles.ts";
 
-type AccountAccess = Pick<
-  Accounts & AccountInternals,
-  | "assign"
-  | "assignAtSignIn"
-  | "unassign"
-  | "setRoles"
-  | "endSessions"
-  | "endOtherSessions"
-  | "revokeTokens"
-  | "disable"
-  | "enable"
+type Access = Pick<
+  Handlers<typeof accounts.rows>,
+  "assign" | "unassign" | "setRoles" | "endSessions" | "revokeTokens" | "disable" | "enable"
 >;
+type AccountAccess = Pick<AccountInternals, "assignAtSignIn" | "endOtherSessions">;
 
 /** The error for a change of an account that does not exist. */
 export function noAccount(): NotFound {
@@ -39,56 +26,33 @@ export function createAccountAccess(
   writer: AccountWriter,
   directory: Pick<DirectoryRecords, "listClients">,
   clock: Clock,
-): AccountAccess {
+): { readonly operations: Access; readonly internals: AccountAccess } {
   async function setDisabled(
-    sub: string,
+    { target: [sub], caller }: Call<typeof accounts.rows.disable>,
     action: "account.disabled" | "account.enabled",
-    options: CallOptions | undefined,
-  ): Promise<boolean> {
-    checked("sub", anyString, sub);
+  ): Promise<Account> {
     const disabled = action === "account.disabled";
-    const { record } = await writer.change(sub, callerOf(options), (before) => {
+    const { record } = await writer.change(sub, caller, (before) => {
       if (before === undefined || isDisabled(before) === disabled) return undefined;
       // Sessions and tokens that were issued before stay invalid after the account is enabled again.
       const after = disabled ? withoutTokens(withoutSessions(before)) : before;
       return { action, record: { ...after, disabled } };
     });
-    return record !== undefined;
+    return shown(record);
   }
 
-  return {
-    async assign(sub, key, number, options) {
-      checked("sub", anyString, sub);
-      const caller = callerOf(options);
-      const service = checked("serviceKey", serviceKey, key);
-      const reported = checked("userIdInService", userIdInService.optional(), number);
+  const operations: Access = {
+    async assign({ target: [sub], input: { service, user_id_in_service: reported }, caller }) {
       const { record } = await writer.change(sub, caller, (before) => {
-        if (before === undefined) throw noAccount();
+        if (before === undefined) return undefined;
         const current = ownValue(before.services, service);
         const value = reported === undefined ? (current ?? null) : reported;
         return current === value ? undefined : assigned(before, service, value);
       });
-      if (record === undefined) throw noAccount();
-      return toAccount(record);
+      return shown(record);
     },
 
-    async assignAtSignIn(sub, service, signedIn, caller) {
-      const { record } = await writer.change(sub, caller, (before) => {
-        const isCurrent =
-          before !== undefined &&
-          before.tokens_generation === signedIn.tokensGeneration &&
-          generationAt(before.service_generations, service) === signedIn.serviceGeneration;
-        if (!isCurrent) throw new ConditionFailed("the sign-in was revoked before it finished");
-        return Object.hasOwn(before.services, service) ? undefined : assigned(before, service, null);
-      });
-      if (record === undefined) throw new ConditionFailed("the account was deleted during the sign-in");
-      return record;
-    },
-
-    async unassign(sub, services, options) {
-      checked("sub", anyString, sub);
-      const caller = callerOf(options);
-      const keys = checked("serviceKeys", serviceKeys, services);
+    async unassign({ target: [sub], input: { services: keys }, caller }) {
       const clients = new Set(await clientsOf(directory, keys));
       const { changed } = await writer.change(sub, caller, (before) => {
         const leaving = keys.filter((key) => before !== undefined && Object.hasOwn(before.services, key));
@@ -104,46 +68,28 @@ export function createAccountAccess(
       return changed;
     },
 
-    async setRoles(sub, key, names, options) {
-      checked("sub", anyString, sub);
-      const caller = callerOf(options);
-      const service = checked("serviceKey", serviceKey, key);
-      const roles = checked("roles", roleNames, names);
+    async setRoles({ target: [sub], input: { service, roles }, caller }) {
       const { record } = await writer.change(sub, caller, async (before, tx) => {
-        if (before === undefined) throw noAccount();
+        if (before === undefined) return undefined;
         await requireRoles(tx, before, { service, names: roles, clock });
         const current = ownValue(before.roles ?? {}, service) ?? [];
         if (current.join(" ") === roles.join(" ")) return undefined;
         const after = { ...before, roles: withEntry(before.roles ?? {}, service, roles) };
         return { action: "account.roles_set", record: after, detail: { service, roles: roles.join(" ") } };
       });
-      if (record === undefined) throw noAccount();
-      return toAccount(record);
+      return shown(record);
     },
 
-    async endSessions(sub, options) {
-      checked("sub", anyString, sub);
+    async endSessions({ target: [sub], caller }) {
       const { changed } = await writer.change(
         sub,
-        callerOf(options),
+        caller,
         (before) => before && { action: "account.sessions_ended", record: withoutSessions(before) },
       );
-      return changed;
+      if (!changed) throw noAccount();
     },
 
-    async endOtherSessions(sub, { keepSession, generation }, caller) {
-      const { changed, record } = await writer.change(sub, caller, (before) =>
-        before?.sessions_generation === generation
-          ? { action: "account.sessions_ended", record: withoutSessions(before), keepSession }
-          : undefined,
-      );
-      return changed ? record : undefined;
-    },
-
-    async revokeTokens(sub, clientId, options) {
-      checked("sub", anyString, sub);
-      const caller = callerOf(options);
-      const client = checked("client_id", clientIdSchema.optional(), clientId);
+    async revokeTokens({ target: [sub], input: { client }, caller }) {
       const { changed } = await writer.change(sub, caller, (before) => {
         if (before === undefined) return undefined;
         const action = "account.tokens_revoked";
@@ -155,12 +101,43 @@ export function createAccountAccess(
         };
         return { action, record, client };
       });
-      return changed;
+      if (!changed) throw noAccount();
     },
 
-    disable: (sub, options) => setDisabled(sub, "account.disabled", options),
-    enable: (sub, options) => setDisabled(sub, "account.enabled", options),
+    disable: (call) => setDisabled(call, "account.disabled"),
+    enable: (call) => setDisabled(call, "account.enabled"),
   };
+
+  const internals: AccountAccess = {
+    async assignAtSignIn(sub, service, signedIn, caller) {
+      const { record } = await writer.change(sub, caller, (before) => {
+        const isCurrent =
+          before !== undefined &&
+          before.tokens_generation === signedIn.tokensGeneration &&
+          generationAt(before.service_generations, service) === signedIn.serviceGeneration;
+        if (!isCurrent) throw new ConditionFailed("the sign-in was revoked before it finished");
+        return Object.hasOwn(before.services, service) ? undefined : assigned(before, service, null);
+      });
+      if (record === undefined) throw new ConditionFailed("the account was deleted during the sign-in");
+      return record;
+    },
+
+    async endOtherSessions(sub, { keepSession, generation }, caller) {
+      const { changed, record } = await writer.change(sub, caller, (before) =>
+        before?.sessions_generation === generation
+          ? { action: "account.sessions_ended", record: withoutSessions(before), keepSession }
+          : undefined,
+      );
+      return changed ? record : undefined;
+    },
+  };
+  return { operations, internals };
+}
+
+/** The account after a change. @throws NotFound if there is none. */
+export function shown(record: AccountRecord | undefined): Account {
+  if (record === undefined) throw noAccount();
+  return toAccount(record);
 }
 
 function assigned(before: AccountRecord, service: string, value: number | null): AccountDecision {

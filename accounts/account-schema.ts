@@ -1,7 +1,7 @@
 /** The arguments of the calls for accounts. The comment of a key is its documentation, in editors and in `docs/`. */
 import { z } from "zod";
 import { described } from "../config/documented-schema.ts";
-import { anyString, exactly, flag, integer, mapOf, ruled, whenValid } from "./arguments.ts";
+import { exactly, flag, integer, mapOf, ruled, whenValid } from "./arguments.ts";
 import { readForeignHash } from "./passwords/password-formats.ts";
 import { roleNames } from "./roles.ts";
 import { appSecret } from "./factors/factor.ts";
@@ -58,6 +58,7 @@ const newFields = {
   /** The first password; its rules are `passwords` of the configuration. Default: none: the person can't sign in with one. */
   password: described(z.string({ error: "must be a string" }).nullish(), {
     form: "a text that `passwords` allows",
+    holds: "secret",
   }),
   /**
    * An authenticator app that the person has set up in another system. The account then has no recovery codes until the person,
@@ -79,7 +80,11 @@ export const serviceKeys = z
   .union([storedServiceKey.transform((key) => [key]), z.array(storedServiceKey)], {
     error: "must be a service key or a list of them",
   })
-  .transform((keys) => [...new Set(keys)]);
+  .transform((keys) => [...new Set(keys)])
+  .meta({ option: "list" });
+
+/** `user_id`. */
+export const userId = integer(1);
 
 /** `user_id_in_service`: a safe integer, or `null` until the service reports it. */
 export const userIdInService = z.union([z.null(), integer(Number.MIN_SAFE_INTEGER)], {
@@ -120,7 +125,7 @@ const imported = exactly({
   /** Identifier of the account, a UUID. Default: a new one. */
   sub: described(ruled(subProblem).optional(), { form: "a UUID in lower case" }),
   /** Number of the account; the counter continues after it. Default: the next one. */
-  user_id: described(integer(1).optional(), { form: "a positive integer that no account has" }),
+  user_id: described(userId.optional(), { form: "a positive integer that no account has" }),
   /** The services that the account is assigned to, with its number there: service key → `user_id_in_service`. Default: none. */
   services: described(mapOf(serviceKey, userIdInService).optional(), {
     form: "an object: key of a service → a whole number or `null`",
@@ -148,13 +153,3 @@ const imported = exactly({
 /** The argument of `accounts.import`: an account of another system, with its identifiers. */
 export interface ImportedAccount extends Readonly<z.input<typeof imported>> {}
 export const importedAccount: z.ZodType<ImportedAccount, ImportedAccount> = imported;
-
-export const accountPage = exactly({
-  /** The `sub` of the last account on the previous page. */
-  after: anyString.optional(),
-  /** 1 to 1000. Default 100. */
-  limit: integer(1, 1000).optional(),
-});
-
-/** Which page of accounts to list. */
-export interface AccountPage extends Readonly<z.input<typeof accountPage>> {}

@@ -1,52 +1,14 @@
-/** The public calls for accounts, and what they take and return. */
+/** What the other parts of the service ask of accounts, besides the operations on them. */
 import type { RecordData } from "../adapters/record-store.ts";
 import type { Caller } from "../records/audit/audit-event.ts";
 import type { AccountRecord, ClientRecord, Consent } from "../records/directory/directory.ts";
 import type { Transaction } from "../records/records.ts";
-import type { AccountChanges, AccountPage, ImportedAccount, NewAccount } from "./account-schema.ts";
-import type { CallOptions } from "./arguments.ts";
+import type { ImportedAccount, NewAccount } from "./account-schema.ts";
 import type { SignInName } from "./names.ts";
 import { personFields } from "./profile-fields.ts";
 import type { SeedMark } from "./seed-marks.ts";
-import type { FactorChanges, FirstWay, NewRecoveryCodes } from "./factors/factor.ts";
-import type { Factors } from "./ways/ways.ts";
-
-/** An account as every call returns it, with its members in this order. A field without a value is `null`. */
-export interface Account {
-  /** Unique user identifier, a UUID. */
-  readonly sub: string;
-  /** Positive integer, never reused. */
-  readonly user_id: number;
-  readonly email: string;
-  readonly email_verified: boolean;
-  readonly username: string | null;
-  readonly name: string | null;
-  readonly surname: string | null;
-  /** `YYYY-MM-DD`. */
-  readonly date_of_birth: string | null;
-  /** Free text. */
-  readonly gender: string | null;
-  /** The language of pages and mail, a BCP 47 tag such as `pl`. */
-  readonly locale: string | null;
-  /** Key of the portal to which the account belongs. */
-  readonly portal: string | null;
-  /** Service key → `user_id_in_service`; `null` until the service reports it. */
-  readonly services: Readonly<Record<string, number | null>>;
-  /** Service key → the roles in this service that `Accounts.setRoles` gave; services without are left out. */
-  readonly roles: Readonly<Record<string, readonly string[]>>;
-  /** Whether sign-in is blocked: see `Accounts.disable`. */
-  readonly disabled: boolean;
-  /** Seconds since the epoch. */
-  readonly created_at: number;
-  /** Seconds since the epoch. */
-  readonly updated_at: number;
-}
-
-/** Options of `setPassword`. */
-interface SetPasswordOptions extends CallOptions {
-  /** The `uid` of the session that stays signed in: the one in which the person changed the password. Default: none. */
-  readonly keepSession?: string | undefined;
-}
+import type { Account } from "./operations/accounts.ts";
+import type { FactorChanges, FirstWay } from "./factors/factor.ts";
 
 /** The session in which a person changes something. */
 export interface OwnSession {
@@ -61,149 +23,6 @@ interface NewGenerations {
   readonly sessions_generation: number;
   readonly tokens_generation: number;
 }
-
-/**
- * The accounts. A wrong argument is an `InvalidArgument` that names the option. A storage fault, or too many concurrent
- * changes to one account, is `StorageUnavailable`. Every change writes an audit record that names its `actor`.
- */
-export interface Accounts {
-  /**
-   * Creates an account. No notification is sent.
-   * @throws NameTaken when the e-mail address or username belongs to another account.
-   * @throws UnknownReference when the portal is not in the directory.
-   * @throws InvalidPassword when the password breaks a rule of `passwords`, is a common one, or a name of the account or the
-   *   service. Its `problem` says which.
-   */
-  create(account: NewAccount, options?: CallOptions): Promise<Account>;
-  /** The account; `undefined` if there is none. */
-  find(sub: string): Promise<Account | undefined>;
-  /** The account with this username or e-mail address, compared as at sign-in; `undefined` if there is none. */
-  findByLogin(usernameOrEmail: string): Promise<Account | undefined>;
-  /** The account with this `user_id`; `undefined` if there is none. */
-  findByUserId(user_id: number): Promise<Account | undefined>;
-  /** A page of accounts, ordered by `user_id`. */
-  list(page?: AccountPage): Promise<Account[]>;
-  /**
-   * Changes the given fields. A new value of username, e-mail, name, surname, date_of_birth or gender sends one
-   * `PROFILE_CHANGED`. If mail is configured, both addresses are notified of a new e-mail address. A call that changes
-   * nothing writes nothing.
-   * @throws SignInError `not_applicable` where an account without a password would lose its confirmed address.
-   * @throws NotFound if there is no such account.
-   * @throws NameTaken, UnknownReference as `create` does.
-   */
-  update(sub: string, changes: AccountChanges, options?: CallOptions): Promise<Account>;
-  /**
-   * Creates an account of another system with its identifiers, assignments and password hash (Argon2, bcrypt, scrypt
-   * or PBKDF2). Moves the counter past its `user_id`. No notification is sent.
-   * @throws AlreadyExists when the `sub` or `user_id` belongs to another account, or the `sub` is a `client_id`.
-   * @throws NameTaken, UnknownReference, InvalidPassword as `create` does.
-   */
-  import(account: ImportedAccount, options?: CallOptions): Promise<Account>;
-  /**
-   * Sets the password and ends all codes, tokens and sessions of the account except `keepSession`, which has to
-   * carry the returned generations from now on. If mail is configured, the person gets a mail.
-   * @throws InvalidPassword as `create` does.
-   * @throws NotFound if there is no such account.
-   */
-  setPassword(sub: string, password: string, options?: SetPasswordOptions): Promise<NewGenerations>;
-  /** Whether this is the password. It takes as long for an account that has none, is disabled or does not exist. */
-  verifyPassword(sub: string, password: string): Promise<boolean>;
-  /**
-   * Ends all codes, tokens and sessions of the account. From now on a sign-in fails like one with a wrong password. No
-   * notification is sent. `false` if there is no such account.
-   */
-  disable(sub: string, options?: CallOptions): Promise<boolean>;
-  /** Undoes `disable`: the person can sign in again. What has ended stays ended. `false` if there is no such account. */
-  enable(sub: string, options?: CallOptions): Promise<boolean>;
-  /** Deletes the account and ends its codes, tokens and sessions. `false` if there is no such account. */
-  delete(sub: string, options?: CallOptions): Promise<boolean>;
-  /**
-   * Assigns the account to a service. `userIdInService` is the number in `data.services` of notifications. If it is left
-   * out, an existing assignment keeps its number and a new one gets `null`.
-   * @throws NotFound if there is no such account.
-   * @throws UnknownReference when the service is not in the directory.
-   */
-  assign(
-    sub: string,
-    serviceKey: string,
-    userIdInService?: number | null,
-    options?: CallOptions,
-  ): Promise<Account>;
-  /**
-   * Removes assignments and ends the codes and tokens of the services' clients, but no session. Sends one
-   * `UNASSINGED_FROM_SERVICE` for all keys. `false`, and no notification, if none of them was assigned.
-   */
-  unassign(sub: string, serviceKeys: string | readonly string[], options?: CallOptions): Promise<boolean>;
-  /**
-   * Replaces the roles of the account in a service that it is assigned to; an empty list removes them. They end with the
-   * assignment. No notification is sent.
-   * @throws NotFound if there is no such account, or it is not assigned to the service.
-   * @throws UnknownReference when the service is not in the directory, or has no such role.
-   */
-  setRoles(
-    sub: string,
-    serviceKey: string,
-    roles: readonly string[],
-    options?: CallOptions,
-  ): Promise<Account>;
-  /** Ends all sign-in sessions. `false` if there is no such account. */
-  endSessions(sub: string, options?: CallOptions): Promise<boolean>;
-  /** Ends all codes and tokens and forgets the consents, or those of one client. `false` if there is no such account. */
-  revokeTokens(sub: string, client_id?: string, options?: CallOptions): Promise<boolean>;
-  /** The second factors of the account; `undefined` if there is no such account. */
-  factors(sub: string): Promise<Factors | undefined>;
-  /**
-   * Adds an authenticator app whose secret another system has made, in Base32 (RFC 6238 with SHA-1, 6 digits, 30
-   * seconds). Ends all sessions; if mail is configured, the person gets a mail. With the first factor come recovery codes.
-   * @throws AlreadyExists when the account has an app.
-   * @throws NotFound if there is no such account.
-   */
-  addApp(sub: string, app: { readonly secret: string }, options?: CallOptions): Promise<NewRecoveryCodes>;
-  /**
-   * Removes a passkey by its id, or the authenticator app. Recovery codes go with the last factor. Ends all sessions; if
-   * mail is configured, the person gets a mail. `false` if there is no such factor.
-   * @throws SignInError `last_sign_in_method` when it is the last passkey of an account without a password: use `removeFactors`.
-   */
-  removeFactor(sub: string, idOrApp: string, options?: CallOptions): Promise<boolean>;
-  /**
-   * Removes all passkeys, the authenticator app and the recovery codes: for somebody who has lost them. Verify who is
-   * asking first. Ends all sessions; if mail is configured, the person gets a mail. `false` if the account has no
-   * factor. An account without a password can then sign in only after a reset by mail.
-   */
-  removeFactors(sub: string, options?: CallOptions): Promise<boolean>;
-  /**
-   * Replaces the recovery codes. Ends all sessions; if mail is configured, the person gets a mail.
-   * @throws NotFound if there is no such account.
-   * @throws SignInError `not_applicable` if it has no second factor.
-   */
-  resetRecoveryCodes(sub: string, options?: CallOptions): Promise<NewRecoveryCodes>;
-}
-
-/** The members of {@link Accounts}: a host application gets these, and none of the internal calls. */
-export const ACCOUNT_CALLS: Readonly<Record<keyof Accounts, true>> = {
-  create: true,
-  find: true,
-  findByLogin: true,
-  findByUserId: true,
-  list: true,
-  update: true,
-  import: true,
-  setPassword: true,
-  verifyPassword: true,
-  disable: true,
-  enable: true,
-  delete: true,
-  assign: true,
-  unassign: true,
-  setRoles: true,
-  endSessions: true,
-  revokeTokens: true,
-  factors: true,
-  addApp: true,
-  removeFactor: true,
-  removeFactors: true,
-  resetRecoveryCodes: true,
-};
 
 /** The outcome of comparing a name and a password. */
 export interface Authenticated {

@@ -4,36 +4,40 @@ import { type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 import { seconds } from "../core/clock.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import type { Transaction } from "../records/records.ts";
-import { AlreadyExists, ConditionFailed, IdentifierTaken, NotApplicable } from "../core/errors.ts";
+import {
+  AlreadyExists,
+  ConditionFailed,
+  IdentifierTaken,
+  InvalidArgument,
+  NotApplicable,
+} from "../core/errors.ts";
 import { type MailKind, type NewMail, noticeTo } from "../records/people/mail-kinds.ts";
 import type { PasswordNames } from "./passwords/passwords.ts";
 import {
   type AccountInternals,
-  type Accounts,
   type AccountState,
   isDisabled,
   type OwnSession,
   stateOf,
   toAccount,
 } from "./account.ts";
-import { createAccountAccess, noAccount, withPassword } from "./account-access.ts";
+import { createAccountAccess, noAccount, shown, withPassword } from "./account-access.ts";
 import { type AccountAction, AccountWriter, type Decide } from "./account-change.ts";
 import {
-  accountChanges,
-  accountPage,
   importedAccount,
-  newAccount,
   type AccountChanges,
   type ImportedAccount,
   type NewAccount,
 } from "./account-schema.ts";
-import { anyString, callerOf, checked, integer, invalid } from "./arguments.ts";
+import { checked, invalid } from "./arguments.ts";
 import { AUTHENTICATOR_APP } from "../records/factors/factor-kinds.ts";
 import { createAccountFactors, withoutFactorsSince } from "./factors/account-factors.ts";
 import { type FirstWay, type NewPassword, withReview } from "./factors/factor.ts";
 import { appRecord, createFactorWriter } from "./factors/factor-writer.ts";
 import { createSignIns } from "./passwords/authenticate.ts";
 import { createConsents } from "./clients/consents.ts";
+import { type Accounts, accounts } from "./operations/accounts.ts";
+import { facade, type Handlers } from "./operations/operation.ts";
 import { requireRoles } from "./roles.ts";
 import { canSignIn, hasWay, isReplaceable, WAYS } from "./ways/ways.ts";
 import { putMarks, readMark, type SeedMark } from "./seed-marks.ts";
@@ -48,8 +52,6 @@ import type { AccountServices } from "./services.ts";
 const MAX_UNDOS = { hour: 10, sevenDays: 100 };
 const HOUR_MS = 3_600_000;
 const SEVEN_DAYS_MS = 7 * 24 * HOUR_MS;
-
-const userIdSchema = integer(1);
 
 /** The accounts of one storage. */
 export function createAccounts(
@@ -142,11 +144,10 @@ export function createAccounts(
   }
 
   async function importAccount(
-    input: ImportedAccount,
+    account: ImportedAccount,
     caller: Caller,
     marks: readonly SeedMark[] = [],
   ): Promise<AccountRecord> {
-    const account = checked("account", importedAccount, input);
     checkNow("account", account);
     const { password_hash: hash = null } = account;
     const first = hash === null ? await firstOf(account, "imported") : ({ kind: "password", hash } as const);
@@ -160,7 +161,7 @@ export function createAccounts(
     password: string,
     { keepSession, generation }: { readonly [each in keyof OwnSession]?: OwnSession[each] | undefined },
     caller: Caller,
-  ): Promise<Awaited<ReturnType<Accounts["setPassword"]>>> {
+  ): ReturnType<AccountInternals["setOwnPassword"]> {
     let hash: Promise<string> | undefined;
     // The person waits, while an operator's command can.
     const party = generation === undefined ? undefined : `account ${sub}`;
@@ -179,55 +180,48 @@ export function createAccounts(
     return { sessions_generation, tokens_generation };
   }
 
-  return {
-    ...createAccountAccess(writer, directory, clock),
-    ...createConsents(writer, directory, notices.deviceConnected),
-    ...signIns,
-    ...createAccountFactors(writer, factors, services),
-    record: (sub) => directory.findAccount(sub),
+  const access = createAccountAccess(writer, directory, clock);
+  const secondFactors = createAccountFactors(writer, factors, services);
 
-    async create(input, callOptions) {
-      const account = checked("account", newAccount, input);
-      checkNow("account", account);
-      const caller = callerOf(callOptions);
-      const { record } = await store("account.created", account, await firstOf(account, "new"), caller);
+  const operations: Handlers<typeof accounts.rows> = {
+    ...access.operations,
+    ...secondFactors.operations,
+
+    async create({ input, caller }) {
+      checkNow("account", input);
+      const { record } = await store("account.created", input, await firstOf(input, "new"), caller);
       return toAccount(record);
     },
 
-    import: async (input, callOptions) => toAccount(await importAccount(input, callerOf(callOptions))),
+    import: async ({ input, caller }) => toAccount(await importAccount(input, caller)),
 
-    async seed(account, marks) {
-      await importAccount(account, SYSTEM, marks);
-    },
-
-    async find(sub) {
-      const record = await directory.findAccount(checked("sub", anyString, sub));
+    async find({ target: [sub] }) {
+      const record = await directory.findAccount(sub);
       return record && toAccount(record);
     },
 
-    async findByLogin(login) {
-      const record = await signIns.recordByName(readName(checked("usernameOrEmail", anyString, login)));
+    async findByLogin({ target: [login] }) {
+      const record = await signIns.recordByName(readName(login));
       return record && toAccount(record);
     },
 
-    async findByUserId(userId) {
-      const record = await directory.findAccountByNumber(checked("user_id", userIdSchema, userId));
+    async findByUserId({ input: { user_id } }) {
+      const record = await directory.findAccountByNumber(user_id);
       return record && toAccount(record);
     },
 
-    async list(page = {}) {
-      const { after, limit = 100 } = checked("page", accountPage, page);
-      const records = await directory.listAccounts({ limit, ...(after === undefined ? {} : { after }) });
-      return records.map((record) => toAccount(record));
+    async list({ input: { limit, after } }) {
+      const page = { limit: limit + 1, after: after === undefined ? undefined : numberOf(after) };
+      const records = await directory.listAccounts(page);
+      const items = records.slice(0, limit).map((record) => toAccount(record));
+      const last = records.length > limit ? items.at(-1) : undefined;
+      return { items, next: last === undefined ? null : String(last.user_id) };
     },
 
-    async update(sub, input, callOptions) {
-      checked("sub", anyString, sub);
-      const caller = callerOf(callOptions);
-      const changes = checked("changes", accountChanges, input);
-      checkNow("changes", changes);
+    async update({ target: [sub], input: changes, caller }) {
+      checkNow("account", changes);
       const { record } = await writer.change(sub, caller, (before) => {
-        if (before === undefined) throw noAccount();
+        if (before === undefined) return undefined;
         const after = applied(before, changes);
         if (losesAddress(before, after)) throw new NotApplicable(CONFIRMED_ADDRESS);
         const fields = Object.keys(after) as (keyof AccountRecord)[];
@@ -237,17 +231,33 @@ export function createAccounts(
         const mails = notices.addressChanged(before, after);
         return { action: "account.updated", record: after, detail, mails };
       });
-      if (record === undefined) throw noAccount();
-      return toAccount(record);
+      return shown(record);
     },
 
-    async setPassword(sub, password, callOptions = {}) {
-      checked("sub", anyString, sub);
-      const { keepSession: kept, ...more } = callOptions;
-      const keepSession = checked("keepSession", anyString.optional(), kept);
-      const caller = callerOf(more);
-      checked("password", anyString, password);
-      return changePassword(sub, password, { keepSession }, caller);
+    async setPassword({ target: [sub], input: { password }, caller }) {
+      await changePassword(sub, password, {}, caller);
+    },
+
+    async delete({ target: [sub], caller }) {
+      const { changed } = await writer.change(
+        sub,
+        caller,
+        (before) => before && { action: "account.deleted", record: undefined },
+      );
+      return changed;
+    },
+  };
+
+  return {
+    ...facade(accounts, operations),
+    ...access.internals,
+    ...createConsents(writer, directory, notices.deviceConnected),
+    ...signIns,
+    ...secondFactors.internals,
+    record: (sub) => directory.findAccount(sub),
+
+    async seed(account, marks) {
+      await importAccount(checked("account", importedAccount, account), SYSTEM, marks);
     },
 
     setOwnPassword: changePassword,
@@ -328,17 +338,13 @@ export function createAccounts(
       );
       return record !== undefined;
     },
-
-    async delete(sub, callOptions) {
-      checked("sub", anyString, sub);
-      const { changed } = await writer.change(
-        sub,
-        callerOf(callOptions),
-        (before) => before && { action: "account.deleted", record: undefined },
-      );
-      return changed;
-    },
   };
+}
+
+/** The position in the list after which a page begins: the number of an account, which may be gone by now. */
+function numberOf(after: string): number {
+  if (/^\d{1,15}$/u.test(after)) return Number(after);
+  throw new InvalidArgument({ path: "filter.after", message: "must be `next` of another page" });
 }
 
 /**

@@ -1,5 +1,5 @@
 /**
- * The fields of a person, a row each. Records, arguments, answers, claims, notifications, forms and command-line options
+ * The fields of a person, a row each. Records, arguments, answers, claims, notifications and forms
  * walk these rows; the address has rules of its own.
  */
 import type { REGISTRATION_FIELDS } from "../config/pages.ts";
@@ -29,8 +29,6 @@ interface FieldRow {
   readonly isDocumented: boolean;
   /** Whether a change is a `PROFILE_CHANGED`. */
   readonly notifies: boolean;
-  /** What its command-line option takes, and what it is. */
-  readonly option: { readonly value: string; readonly about: string };
 }
 
 const GENDERS = ["female", "male", "other"];
@@ -42,7 +40,6 @@ const rows = {
     claim: "preferred_username",
     isDocumented: false,
     notifies: true,
-    option: { value: "NAME", about: "a name to sign in with" },
   },
   name: {
     problem: personNameProblem,
@@ -50,7 +47,6 @@ const rows = {
     claim: "given_name",
     isDocumented: true,
     notifies: true,
-    option: { value: "NAME", about: "given name" },
   },
   surname: {
     problem: personNameProblem,
@@ -58,7 +54,6 @@ const rows = {
     claim: "family_name",
     isDocumented: true,
     notifies: true,
-    option: { value: "NAME", about: "family name" },
   },
   date_of_birth: {
     problem: birthDateProblem,
@@ -66,7 +61,6 @@ const rows = {
     claim: "birthdate",
     isDocumented: true,
     notifies: true,
-    option: { value: "DATE", about: "YYYY-MM-DD" },
   },
   gender: {
     problem: textProblem,
@@ -74,7 +68,6 @@ const rows = {
     claim: "gender",
     isDocumented: true,
     notifies: true,
-    option: { value: "TEXT", about: "gender" },
   },
   locale: {
     problem: localeProblem,
@@ -82,13 +75,11 @@ const rows = {
     claim: "locale",
     isDocumented: false,
     notifies: false,
-    option: { value: "TAG", about: "language of pages and mail, such as pl" },
   },
   portal: {
     problem: keyProblem,
     isDocumented: false,
     notifies: false,
-    option: { value: "KEY", about: "the portal that the account belongs to" },
   },
 } satisfies Readonly<Record<string, FieldRow>>;
 

@@ -1,11 +1,10 @@
 /** All commands, in the order of `--help`. */
-import { accountCommands, sessionCommands } from "./accounts.ts";
+import { accountCommands } from "./accounts.ts";
 import { auditCommands } from "./audit.ts";
 import { clientCommands } from "./clients.ts";
 import type { CommandTable } from "./program/command.ts";
 import { configCommands } from "./config.ts";
 import { deliveryCommands, receiverCommands } from "./deliveries.ts";
-import { factorCommands } from "./factors.ts";
 import { keyCommands } from "./keys.ts";
 import { commandsOf } from "./program/operation-command.ts";
 import { processCommands } from "./serve.ts";
@@ -33,8 +32,6 @@ export const COMMANDS: CommandTable = {
     ...setupCommands,
     ...processCommands,
     ...accountCommands,
-    ...factorCommands,
-    ...sessionCommands,
     ...clientCommands,
     ...commandsOf("services"),
     ...commandsOf("groups"),

@@ -231,7 +231,7 @@ export const runInit: Run = async (args, context) => {
   const next = [
     "serve",
     "services put news --name News",
-    "clients register --client-id news --service news --redirect-uri https://news.example/callback",
+    "clients register --client-id news --name News --service news --redirect-uri https://news.example/callback",
   ].map((words) => `${program} ${words}${named}`);
   const sentence = `${path} is written; only you can read it. Start the server, and register the first client while it runs:\n\n`;
   if (args.flag("json")) new Printer(context.out, true).done("", { file: path, next });

@@ -18,6 +18,8 @@ interface KeyTexts {
   readonly holds?: "secret" | "address" | "code";
   /** What a number counts, for options: seconds that something lasts, or seconds since the epoch. */
   readonly unit?: "duration" | "time";
+  /** How an option of a command is written and read, where the schema does not show it. */
+  readonly option?: "bytes" | "list" | "lists" | "number";
   /** A running process keeps the value that it started with; a reload says that it has to be restarted. */
   readonly restart?: true;
 }
@@ -144,7 +146,7 @@ function childOf(schema: unknown, key: PropertyKey): unknown {
 /** The texts of a schema, of which the outermost layer that has one decides. */
 export function textsOf(schema: unknown): Partial<KeyTexts> {
   const layers = layersOf(schema).toReversed();
-  const { form, writtenForm, description, otherwise, holds, unit, restart }: Record<string, unknown> =
+  const { form, writtenForm, description, otherwise, holds, unit, option, restart }: Record<string, unknown> =
     Object.assign({}, ...layers.map((layer) => (layer instanceof z.ZodType ? layer.meta() : undefined)));
   return {
     ...(typeof form === "string" && { form }),
@@ -153,6 +155,7 @@ export function textsOf(schema: unknown): Partial<KeyTexts> {
     ...(typeof otherwise === "string" && { otherwise }),
     ...((holds === "secret" || holds === "address" || holds === "code") && { holds }),
     ...((unit === "duration" || unit === "time") && { unit }),
+    ...((option === "bytes" || option === "list" || option === "lists" || option === "number") && { option }),
     ...(restart === true && { restart }),
   };
 }

@@ -11,6 +11,7 @@ import {
   type ServiceSettings,
   serviceSettings,
 } from "../accounts/operations/directory.ts";
+import { pagesOf } from "../core/pages.ts";
 import { normalName } from "../accounts/names.ts";
 import { putMarks, readMark, type Seeded, seedMark, type SeedMark } from "../accounts/seed-marks.ts";
 import {
@@ -263,7 +264,9 @@ async function applyAccount(
 
 /** Removing a client from the seed does not remove it from the service, so the log names those that are left. */
 async function logOthers({ clients, logger }: SeededServices, inSeed: ReadonlySet<string>): Promise<void> {
-  const others = (await clients.list()).map(({ client_id }) => client_id).filter((id) => !inSeed.has(id));
+  const others: string[] = [];
+  for await (const { items } of pagesOf((after) => clients.list({ after, limit: 200 })))
+    others.push(...items.map(({ client_id }) => client_id).filter((id) => !inSeed.has(id)));
   if (others.length === 0) return;
   logger.info(
     `registered, but not in the seed: ${listed(others)} (they stay registered; remove them with clients.remove)`,

@@ -2,10 +2,12 @@
 import type { Middleware } from "koa";
 import type { Provider } from "oidc-provider";
 import type { Logger } from "pino";
-import { ACCOUNT_CALLS, type AccountInternals, type Accounts } from "../accounts/account.ts";
+import { type AccountInternals } from "../accounts/account.ts";
+import { type Accounts, accounts as accountTable } from "../accounts/operations/accounts.ts";
 import { type AuditLog, audit as auditTable } from "../accounts/operations/audit.ts";
 import { facade } from "../accounts/operations/operation.ts";
-import { CLIENT_CALLS, type ClientInternals, type Clients } from "../accounts/clients/client.ts";
+import { type ClientInternals } from "../accounts/clients/client.ts";
+import { type Clients, clients as clientTable } from "../accounts/operations/clients.ts";
 import { type Directory, DIRECTORY_CALLS, type DirectoryInternals } from "../accounts/directory.ts";
 import { createKeys, loadServiceKeys } from "../accounts/keys/service-keys.ts";
 import type { Keys, SigningKey } from "../accounts/operations/keys.ts";
@@ -87,8 +89,8 @@ export async function createSignInService(config: SignInServiceConfig): Promise<
 export function withoutInternals(service: InternalService): SignInService {
   return {
     ...service,
-    accounts: only<Accounts>(ACCOUNT_CALLS, service.accounts),
-    clients: only<Clients>(CLIENT_CALLS, service.clients),
+    accounts: only<Accounts>({ ...accountTable.rows, verifyPassword: true }, service.accounts),
+    clients: only<Clients>(clientTable.rows, service.clients),
     directory: only<Directory>(DIRECTORY_CALLS, service.directory),
     get provider() {
       return service.provider;
@@ -97,7 +99,7 @@ export function withoutInternals(service: InternalService): SignInService {
 }
 
 /** The object with these members only. */
-function only<T extends object>(members: Readonly<Record<keyof T, true>>, object: T): T {
+function only<T extends object>(members: Readonly<Record<keyof T, unknown>>, object: T): T {
   return Object.fromEntries(Object.keys(members).map((name) => [name, object[name as keyof T]])) as T;
 }
 

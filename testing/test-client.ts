@@ -2,7 +2,7 @@
 import { hash, randomBytes } from "node:crypto";
 import { endpointPaths } from "../config/deployments.ts";
 import type { DeploymentKind } from "../config/configuration.ts";
-import type { Account } from "../accounts/account.ts";
+import type { Account } from "../accounts/operations/accounts.ts";
 import { type Browser, UnexpectedAnswer } from "./browser/browser.ts";
 
 /** An end user with an account, a password and a browser; see `TestSignIn.addPerson`. */

@@ -11,7 +11,7 @@ import type { Sealer } from "../core/sealing.ts";
 import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "../accounts/plan.ts";
 import type { DeploymentKind } from "../config/configuration.ts";
 import type { DeploymentsInput, SignInServiceConfig } from "../config/input.ts";
-import type { Account } from "../accounts/account.ts";
+import type { Account } from "../accounts/operations/accounts.ts";
 import { normalName, readName } from "../accounts/names.ts";
 import { createMessages } from "../accounts/people/messages.ts";
 import { openMail } from "../records/people/mail-kinds.ts";

@@ -230,9 +230,11 @@ const settings = {
     {
       form: `a PNG, JPEG or WebP image of at most ${MAX_LOGO_BYTES} bytes: in a file, its path relative to the file; in code, the bytes`,
     },
-  ),
+  ).meta({ option: "bytes" }),
   /** The APIs and scopes that it may ask for. Default: nothing. */
-  apis: described(apis.optional(), { form: "an object: the identifier of an API → a list of its scopes" }),
+  apis: described(apis.optional(), {
+    form: "an object: the identifier of an API → a list of its scopes",
+  }).meta({ option: "lists" }),
 } satisfies Readonly<
   Record<Exclude<SettingName, "client_secret" | "id_token_signed_response_alg">, z.ZodType>
 >;
@@ -313,7 +315,7 @@ export function newClient(rules: ClientRules) {
     /** 1 to 128 of `A-Z a-z 0-9 . _ ~ -`, not the `sub` of an account, also not of a deleted one. Default: generated. */
     client_id: ruled(clientIdProblem).optional(),
     /** Printable ASCII, at least 32 characters (16 when all deployments are on loopback). Default: generated. */
-    client_secret: secret(minSecretLength(rules)).optional(),
+    client_secret: described(secret(minSecretLength(rules)).optional(), { holds: "secret" }),
   }).superRefine(ofOneKind(rules), whenKindIsValid);
 }
 
@@ -347,7 +349,7 @@ export function clientChanges(rules: ClientRules) {
     /** The service that it belongs to. Moving it to another one ends its codes and tokens. */
     service: settings.service.optional(),
     /** Replaces all secrets by this one, unless it is one of them and has no expiry, and the keys. */
-    client_secret: secret(minSecretLength(rules)).optional(),
+    client_secret: described(secret(minSecretLength(rules)).optional(), { holds: "secret" }),
     /** Replaces all secrets and keys. */
     jwks,
   });

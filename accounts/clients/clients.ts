@@ -24,16 +24,10 @@ import { withoutFailing } from "../../core/events.ts";
 import { hmac } from "../../core/sealing.ts";
 import { putRemoval } from "../access-cleanup.ts";
 import { forgetInApis, requireApis } from "../apis.ts";
-import { actor, anyString, callerFor, callerOf, type CallOptions, checked, invalid } from "../arguments.ts";
-import {
-  type ClientCredentials,
-  type ClientInternals,
-  type Clients,
-  isPublic,
-  type RegisteredClient,
-  type SeededClient,
-  toClient,
-} from "./client.ts";
+import { checked, invalid } from "../arguments.ts";
+import { type Client, type Clients, clients } from "../operations/clients.ts";
+import { type Call, facade, type Handlers, pageOf } from "../operations/operation.ts";
+import { type ClientInternals, isPublic, type SeededClient, toClient } from "./client.ts";
 import {
   addressProblems,
   DEFAULT_KIND,
@@ -42,16 +36,7 @@ import {
   originsOf,
   type SettingProblem,
 } from "./client-kinds.ts";
-import {
-  clientChanges,
-  keepOldFor as keepOldForSchema,
-  newClient,
-  type AnyNewClient,
-  type ClientChanges,
-  type CheckedClient,
-  type NewClient,
-  type NewMachineClient,
-} from "./client-schema.ts";
+import { clientChanges, newClient, type ClientChanges, type CheckedClient } from "./client-schema.ts";
 import { addedSecret, generateSecret, secretMatches } from "./client-secrets.ts";
 import {
   changedMembers,
@@ -84,8 +69,11 @@ interface ClientDecision {
 
 const noClient = (): NotFound => new NotFound("this client");
 
-function clientId(text: string): string {
-  return checked("client_id", anyString, text);
+/** The client after a change. @throws NotFound if there is none. */
+function shown(record: ClientRecord | undefined): Client {
+  const client = record && toClient(record);
+  if (client === undefined) throw noClient();
+  return client;
 }
 
 /** The clients of one storage. */
@@ -164,10 +152,10 @@ export function createClients({
   }
 
   /** @throws InvalidArgument for an address that would never get a logout token that it can verify. */
-  function requireIssuer({ backchannel_logout_uri }: Partial<ClientRecord>, of: "client" | "changes"): void {
+  function requireIssuer({ backchannel_logout_uri }: Partial<ClientRecord>): void {
     if (deployments.openid !== undefined || (backchannel_logout_uri ?? null) === null) return;
     throw new InvalidArgument({
-      path: `${of}.backchannel_logout_uri`,
+      path: "client.backchannel_logout_uri",
       message: "needs the openid deployment, whose issuer and keys verify logout tokens",
     });
   }
@@ -183,39 +171,16 @@ export function createClients({
   }
 
   async function setDisabled(
-    text: string,
+    { target: [client_id], caller }: Call<typeof clients.rows.disable>,
     action: "client.disabled" | "client.enabled",
-    callOptions: CallOptions | undefined,
-  ): Promise<boolean> {
-    const client_id = clientId(text);
+  ): Promise<Client> {
     const disabled = action === "client.disabled";
-    const { record } = await change(client_id, callerOf(callOptions), (before) =>
+    const { record } = await change(client_id, caller, (before) =>
       !isPublic(before) || before.disabled === disabled
         ? undefined
         : { action, record: withoutTokens({ ...before, disabled }) },
     );
-    return isPublic(record);
-  }
-
-  function register(
-    input: NewClient | NewMachineClient,
-    callOptions?: CallOptions,
-  ): Promise<ClientCredentials>;
-  function register(input: AnyNewClient, callOptions?: CallOptions): Promise<RegisteredClient>;
-  async function register(input: AnyNewClient, callOptions?: CallOptions): Promise<RegisteredClient> {
-    const client = checked("client", newClient({ production }), input);
-    const caller = callerOf(callOptions);
-    const { client_id = generateId(), client_secret = generateSecret() } = client;
-    const record = newRecord(client, client_id, {
-      hash: hmac(secretKey, client_secret),
-      ...(client.client_secret === undefined && { generated: true }),
-    });
-    if (client.client_id !== undefined) await forgetRemoved(client_id, caller);
-    await change(client_id, caller, (before) => {
-      if (before !== undefined) throw new AlreadyExists("a client with this client_id");
-      return { action: "client.registered", record, logo: logoOf(client_id, client) };
-    });
-    return { client_id, ...(record.secrets.length > 0 && { client_secret }) };
+    return shown(record);
   }
 
   function newRecord(client: CheckedClient, client_id: string, secret: ClientSecret): ClientRecord {
@@ -244,7 +209,7 @@ export function createClients({
       },
       client,
     );
-    requireIssuer(record, "client");
+    requireIssuer(record);
     return record;
   }
 
@@ -261,27 +226,38 @@ export function createClients({
     const updated = withSecret(withSettings(before, changes), changes.client_secret);
     const after = updated.service === before.service ? updated : withoutTokens(updated);
     refuse(addressProblems(after, production));
-    if (after.backchannel_logout_uri !== before.backchannel_logout_uri) requireIssuer(after, "changes");
+    if (after.backchannel_logout_uri !== before.backchannel_logout_uri) requireIssuer(after);
     return after;
   }
 
-  return {
-    register,
+  const operations: Handlers<typeof clients.rows> = {
+    async register({ input, caller }) {
+      const client = checked("client", newClient({ production }), input);
+      const { client_id = generateId(), client_secret = generateSecret() } = client;
+      const record = newRecord(client, client_id, {
+        hash: hmac(secretKey, client_secret),
+        ...(client.client_secret === undefined && { generated: true }),
+      });
+      if (client.client_id !== undefined) await forgetRemoved(client_id, caller);
+      await change(client_id, caller, (before) => {
+        if (before !== undefined) throw new AlreadyExists("a client with this client_id");
+        return { action: "client.registered", record, logo: logoOf(client_id, client) };
+      });
+      return { client_id, ...(record.secrets.length > 0 && { client_secret }) };
+    },
 
-    async find(text) {
-      const record = await directory.findClient(clientId(text));
+    async find({ target: [client_id] }) {
+      const record = await directory.findClient(client_id);
       return record && toClient(record);
     },
 
-    async list() {
-      const records = await directory.listClients();
-      return records.flatMap((record) => toClient(record) ?? []);
+    async list({ input }) {
+      const all = (await directory.listClients()).flatMap((record) => toClient(record) ?? []);
+      return pageOf(all, ({ client_id }) => client_id, input);
     },
 
-    async update(text, input, callOptions) {
-      const client_id = clientId(text);
-      const caller = callerOf(callOptions);
-      const changes = checked("changes", clientChanges({ production }), input);
+    async update({ target: [client_id], input, caller }) {
+      const changes = checked("client", clientChanges({ production }), input);
       const { record } = await change(client_id, caller, (before) => {
         if (!isPublic(before)) throw noClient();
         const after = withChanges(before, changes);
@@ -289,15 +265,10 @@ export function createClients({
         if (JSON.stringify(after) === JSON.stringify(before)) return undefined;
         return { action: "client.updated", record: after, logo: logoOf(client_id, changes) };
       });
-      const client = record && toClient(record);
-      if (client === undefined) throw noClient();
-      return client;
+      return shown(record);
     },
 
-    async rotateSecret(text, callOptions = {}) {
-      const client_id = clientId(text);
-      const keepOldFor = checked("keepOldFor", keepOldForSchema.optional(), callOptions.keepOldFor) ?? 0;
-      const caller = callerFor(checked("options.actor", actor, callOptions.actor));
+    async rotateSecret({ target: [client_id], input: { keepOldFor = 0 }, caller }) {
       const client_secret = generateSecret();
       const digest: ClientSecret = { hash: hmac(secretKey, client_secret), generated: true };
       await change(client_id, caller, (before) => {
@@ -313,12 +284,11 @@ export function createClients({
           record: keepOldFor === 0 ? withoutMachineTokens(record) : record,
         };
       });
-      return { client_secret };
+      return { client_id, client_secret };
     },
 
-    async revokeTokens(text, callOptions) {
-      const client_id = clientId(text);
-      await change(client_id, callerOf(callOptions), (before) => {
+    async revokeTokens({ target: [client_id], caller }) {
+      await change(client_id, caller, (before) => {
         if (!isPublic(before)) throw noClient();
         if (KINDS[before.kind].people)
           throw new NotApplicable("the tokens of this client belong to people: use accounts.revokeTokens");
@@ -326,12 +296,10 @@ export function createClients({
       });
     },
 
-    disable: (text, callOptions) => setDisabled(text, "client.disabled", callOptions),
-    enable: (text, callOptions) => setDisabled(text, "client.enabled", callOptions),
+    disable: (call) => setDisabled(call, "client.disabled"),
+    enable: (call) => setDisabled(call, "client.enabled"),
 
-    async remove(text, callOptions) {
-      const client_id = clientId(text);
-      const caller = callerOf(callOptions);
+    async remove({ target: [client_id], caller }) {
       const known = await directory.findClient(client_id);
       if (known === undefined || known.service === null) return false;
       const { changed } = await change(
@@ -348,6 +316,11 @@ export function createClients({
       await withoutFailing(events, "forget consents", () => accounts.forgetConsents(client_id, caller));
       return true;
     },
+  };
+
+  return {
+    // The type of what `register` returns depends on the kind of client.
+    ...(facade(clients, operations) as unknown as Clients),
 
     async seed(client, { nameOfNew, mark }) {
       const { client_id, name = nameOfNew, client_secret = "" } = client;
@@ -454,7 +427,7 @@ function auditDetail(
 }
 
 function refuse(problems: readonly SettingProblem[]): void {
-  if (problems.length > 0) throw invalid("changes", problems);
+  if (problems.length > 0) throw invalid("client", problems);
 }
 
 /** A 128-bit identifier that can't be mistaken for a UUID. */

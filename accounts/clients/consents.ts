@@ -99,17 +99,14 @@ export function createConsents(
     },
 
     async forgetConsents(clientId, caller) {
-      let after: string | undefined;
+      let after: number | undefined;
       for (;;) {
-        const page = await directory.listAccounts({
-          limit: PAGE,
-          ...(after === undefined ? {} : { after }),
-        });
+        const page = await directory.listAccounts({ limit: PAGE, after });
         for (const { sub, consents } of page) {
           if (Object.hasOwn(consents, clientId)) await forgetConsent(sub, clientId, caller);
         }
         if (page.length < PAGE) return;
-        after = page.at(-1)?.sub;
+        after = page.at(-1)?.user_id;
       }
     },
   };

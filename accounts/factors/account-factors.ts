@@ -11,10 +11,11 @@ import { PASSKEY, RECOVERY_CODES } from "../../records/factors/factor-kinds.ts";
 import { CONFIRMATION } from "../../records/people/confirmation-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
 import type { StorageServices } from "../../records/services.ts";
-import { type Accounts, isDisabled } from "../account.ts";
+import { isDisabled } from "../account.ts";
 import { noAccount, withoutSessions, withPassword } from "../account-access.ts";
 import type { AccountWriter, Decide } from "../account-change.ts";
-import { anyString, callerOf, checked } from "../arguments.ts";
+import type { accounts } from "../operations/accounts.ts";
+import type { Handlers } from "../operations/operation.ts";
 import {
   canSignIn,
   factorsOf,
@@ -27,7 +28,6 @@ import {
 } from "../ways/ways.ts";
 import type { FactorWriter } from "./factor-writer.ts";
 import {
-  appSecret,
   type ChangedFactors,
   type FactorChanges,
   factorsGeneration,
@@ -41,8 +41,8 @@ import {
   type UnchangedFactors,
 } from "./factor.ts";
 
-type PublicCalls = Pick<
-  Accounts,
+type FactorOperations = Pick<
+  Handlers<typeof accounts.rows>,
   "factors" | "addApp" | "removeFactor" | "removeFactors" | "resetRecoveryCodes"
 >;
 
@@ -50,7 +50,7 @@ export function createAccountFactors(
   writer: AccountWriter,
   changes: FactorWriter,
   { configuration, storage, clock }: Pick<StorageServices, "configuration" | "storage" | "clock">,
-): PublicCalls & FactorChanges {
+): { readonly operations: FactorOperations; readonly internals: FactorChanges } {
   const { records, directory } = storage;
   // With `strict`, third parties and operators need a second factor.
   const { profile, operators } = configuration;
@@ -148,7 +148,7 @@ export function createAccountFactors(
       };
     });
 
-  return {
+  const internals: FactorChanges = {
     addFactor: add,
     removeOwnFactor: (sub, which, change, caller) => remove(sub, which, change, caller, true),
     removeFactorsOf: (sub, which, generation, caller) => remove(sub, which, { generation }, caller),
@@ -217,9 +217,10 @@ export function createAccountFactors(
       );
       return changed ? record : undefined;
     },
+  };
 
-    async factors(sub) {
-      checked("sub", anyString, sub);
+  const operations: FactorOperations = {
+    async factors({ target: [sub] }) {
       const found = await records.find(ACCOUNT.ref(sub));
       return (
         found &&
@@ -227,25 +228,15 @@ export function createAccountFactors(
       );
     },
 
-    async addApp(sub, app, callOptions) {
-      checked("sub", anyString, sub);
-      const { secret } = checked("app", appSecret, app);
-      const added = await add(
-        sub,
-        { kind: "app", secret, lastStep: 0 },
-        undefined,
-        {},
-        callerOf(callOptions),
-      );
+    async addApp({ target: [sub], input: { secret }, caller }) {
+      const added = await add(sub, { kind: "app", secret, lastStep: 0 }, undefined, {}, caller);
       if (added.kind === "limit_reached") throw new AlreadyExists("an authenticator app of this account");
       if (added.kind !== "changed") throw noAccount();
       return { recovery_codes: [...added.recoveryCodes] };
     },
 
-    async removeFactor(sub, which, callOptions) {
-      checked("sub", anyString, sub);
-      checked("id", anyString, which);
-      const { kind } = await remove(sub, which, {}, callerOf(callOptions));
+    async removeFactor({ target: [sub, which], caller }) {
+      const { kind } = await remove(sub, which, {}, caller);
       if (kind === "last_sign_in_method")
         throw new SignInError(
           "last_sign_in_method",
@@ -254,15 +245,13 @@ export function createAccountFactors(
       return kind === "changed";
     },
 
-    async removeFactors(sub, callOptions) {
-      checked("sub", anyString, sub);
-      const { kind } = await remove(sub, undefined, {}, callerOf(callOptions));
+    async removeFactors({ target: [sub], caller }) {
+      const { kind } = await remove(sub, undefined, {}, caller);
       return kind === "changed";
     },
 
-    async resetRecoveryCodes(sub, callOptions) {
-      checked("sub", anyString, sub);
-      const result = await replaceRecoveryCodes(sub, {}, callerOf(callOptions));
+    async resetRecoveryCodes({ target: [sub], caller }) {
+      const result = await replaceRecoveryCodes(sub, {}, caller);
       if (result.kind !== "changed") {
         const account = await records.find(ACCOUNT.ref(sub));
         throw account === undefined ? noAccount() : new NotApplicable("the account has no second factor");
@@ -270,6 +259,7 @@ export function createAccountFactors(
       return { recovery_codes: [...result.recoveryCodes] };
     },
   };
+  return { operations, internals };
 }
 
 /** The account without the factors that were added at this time or later. @param since seconds. @returns how many it had. */

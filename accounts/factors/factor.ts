@@ -12,11 +12,6 @@ import { textProblem } from "../text-rules.ts";
 import { hasWay, WAYS, type WayOwner } from "../ways/ways.ts";
 
 const MAX_PASSKEY_NAME = 64;
-/** Recovery codes, in plain text only here. */
-export interface NewRecoveryCodes {
-  /** Ten codes such as `K7QM2-XTV4N`; none if the account keeps those that it has. */
-  readonly recovery_codes: readonly string[];
-}
 
 /** The user handle of a new account's passkeys (WebAuthn section 5.4.3). */
 export function newUserHandle(): string {

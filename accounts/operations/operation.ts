@@ -18,6 +18,26 @@ export interface Positions {
   readonly identifier: [identifier: string];
   /** The key, as `keys list` shows it */
   readonly kid: [kid: string];
+  /** The id of a passkey, or `app` */
+  readonly factor: [idOrApp: string];
+  /** The client_id */
+  readonly client_id: [client_id: string];
+  /** The username or the e-mail address of an account */
+  readonly usernameOrEmail: [usernameOrEmail: string];
+  /** The number of an account */
+  readonly user_id: [user_id: number];
+  /** The new password */
+  readonly password: [password: string];
+  /** The key of a service */
+  readonly service: [serviceKey: string];
+  /** The key of a service */
+  readonly services: [serviceKeys: string | readonly string[]];
+  /** The number of the account in the service */
+  readonly user_id_in_service: [userIdInService?: number | null];
+  /** The names of roles */
+  readonly roles: [roles: readonly string[]];
+  /** The client_id */
+  readonly client: [client_id?: string];
 }
 export type PositionName = keyof Positions;
 
@@ -61,6 +81,8 @@ export interface Row<
   /** Members of the output that are shown only once. */
   readonly secret?: readonly (keyof z.output<O> & string)[];
   readonly example: { readonly target: { readonly [K in keyof T]: string }; readonly input: z.input<I> };
+  /** What the command says is not there when the call has found nothing. Default: what the table is about. */
+  readonly missing?: string;
   /** The words of the command, where they are not noun and verb. */
   readonly words?: string;
   /** How many the command lists if nothing says so. Default: all. */

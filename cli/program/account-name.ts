@@ -1,5 +1,5 @@
 /** The account that an operator names: by its `sub`, or by another name that no second account has. */
-import type { Account, Accounts } from "../../accounts/account.ts";
+import type { Account, Accounts } from "../../accounts/operations/accounts.ts";
 import { readName } from "../../accounts/names.ts";
 import { subProblem } from "../../accounts/text-rules.ts";
 import { CommandFailure } from "./command-failure.ts";

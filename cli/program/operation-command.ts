@@ -15,7 +15,7 @@ import { findSub } from "./account-name.ts";
 import type { Command, Described } from "./command.ts";
 import { misused } from "./command-failure.ts";
 import { type Call, onService, unknown } from "./on-service.ts";
-import { asks, exampleOf, kebab, optionsOf, readInput } from "./operation-options.ts";
+import { asks, exampleOf, kebab, operandOf, optionsOf, readInput } from "./operation-options.ts";
 
 /** What the comments of the rows say: written by `npm run docs`. */
 interface Texts {
@@ -36,6 +36,8 @@ const TEXTS = JSON.parse(readFileSync(join(import.meta.dirname, "../operations.j
 
 /** What a command has read for an operation. */
 export interface Read {
+  /** The target as it was typed: an account may be named by its e-mail address. */
+  readonly named: string;
   readonly target: readonly string[];
   readonly input: Readonly<Record<string, unknown>>;
 }
@@ -75,7 +77,7 @@ async function ask(
   calls: object,
 ): Promise<void> {
   const { target, input } = read;
-  const [name = ""] = target;
+  const { named: name } = read;
   const { find } = rows;
   if (!asks(row) || find?.target.join() !== row.target.join())
     return row.confirm === "none" || !asks(row) ? undefined : confirmed();
@@ -165,6 +167,7 @@ export function commandOf(
   const operands: Described[] = [
     ...fixed.map((word) => ({ form: word, about: `the word ${word}` })),
     ...row.target.map((each) => ({ form: each.toUpperCase(), about: TEXTS.operands[each] ?? "" })),
+    ...[operandOf(row, members)].filter((each) => each !== undefined),
   ];
   async function carryOut(call: Call): Promise<void> {
     const { args, service, by } = call;
@@ -175,13 +178,15 @@ export function commandOf(
       const text = args.operand(fixed.length + index);
       target.push(each === "sub" ? await findSub(service.accounts, text) : text);
     }
-    const read = { target, input: await readInput(row, call) };
+    const named = args.operands[fixed.length] ?? "";
+    const read = { named, target, input: await readInput(row, call) };
     const calls = callsOf(service);
     if (byHand !== undefined) return byHand(call, read);
     if (row.effect === "list") return printList(call, verb, row, read, calls);
     await ask(call, table, name, row, read, calls);
     const result = await invoke(calls, verb, row, { ...read, options: by });
-    if (result === false || (result === undefined && row.effect === "read")) throw unknown(table.noun);
+    if (result === false || (result === undefined && row.effect === "read"))
+      throw unknown(row.missing ?? table.noun);
     await print(call, verb, row, read, result);
   }
   return {

@@ -5,11 +5,11 @@ import { bare, isRequired, textsOf } from "../../config/documented-schema.ts";
 import { seconds } from "../../core/clock.ts";
 import { findSub } from "./account-name.ts";
 import type { Arguments } from "./arguments.ts";
-import type { CommandContext, CommandOption } from "./command.ts";
+import type { CommandContext, CommandOption, Described } from "./command.ts";
 import { misused } from "./command-failure.ts";
-import { objectIn, readJsonObject } from "./json-file.ts";
+import { objectIn, readBytes, readJsonObject } from "./json-file.ts";
 import { type Call, SERVICE_OPTIONS, YES } from "./on-service.ts";
-import { readNewPassword } from "./secret-input.ts";
+import { readNewSecret } from "./secret-input.ts";
 
 /** `rotateSecret` and `rotate_secret` as `rotate-secret`. */
 export const kebab = (name: string): string =>
@@ -81,7 +81,10 @@ const KINDS = {
   },
   list: {
     isList: true,
-    read: (args, name) => args.list(name),
+    read(args, name) {
+      const texts = args.list(name);
+      return texts?.join("") === "" ? [] : texts;
+    },
     examples: (value) => value as readonly string[],
   },
   /** `NAME=TEXT`. */
@@ -96,6 +99,30 @@ const KINDS = {
       return entries && Object.fromEntries(entries);
     },
     examples: (value) => Object.entries(value as Record<string, string>).map((pair) => pair.join("=")),
+  },
+  /** `NAME TEXT TEXT`. */
+  lists: {
+    isList: true,
+    about: () => ": 'IDENTIFIER SCOPE SCOPE'",
+    read(args, name) {
+      const entries = args.list(name)?.map((text): [string, string[]] => {
+        const [key = "", ...texts] = text.split(" ").filter((word) => word !== "");
+        return [key, texts];
+      });
+      return entries && Object.fromEntries(entries);
+    },
+    examples: (value) =>
+      Object.entries(value as Record<string, readonly string[]>).map(([key, texts]) =>
+        [key, ...texts].join(" "),
+      ),
+  },
+  bytes: {
+    value: "FILE",
+    read(args, name) {
+      const path = args.text(name);
+      return path === undefined ? undefined : readBytes(path);
+    },
+    examples: (_value, member) => [member],
   },
   file: {
     value: "FILE",
@@ -113,7 +140,7 @@ const KINDS = {
   secret: {
     value: null,
     about: () => "; asks for it, or reads it from standard input",
-    read: (args, name, { context }) => (args.flag(name) ? readNewPassword(context) : undefined),
+    read: (args, name, { context }) => (args.flag(name) ? readNewSecret(context, name) : undefined),
     examples: () => [],
   },
 } as const satisfies Record<string, Kind>;
@@ -123,12 +150,14 @@ async function readObject(path: string, context: Pick<CommandContext, "readInput
 }
 
 function kindOf(member: string, schema: z.ZodType): keyof typeof KINDS {
-  const { holds, unit } = textsOf(schema);
+  const { holds, unit, option } = textsOf(schema);
   const inner = bare(schema);
   if (holds === "secret") return "secret";
   if (unit !== undefined) return unit;
+  if (option !== undefined) return option;
   if (inner instanceof z.ZodArray) return "list";
-  if (inner instanceof z.ZodPipe || inner instanceof z.ZodRecord) return "map";
+  if (inner instanceof z.ZodPipe) return inner.in instanceof z.ZodString ? "text" : "map";
+  if (inner instanceof z.ZodRecord) return "map";
   if (inner instanceof z.ZodObject) return "file";
   if (inner instanceof z.ZodBoolean) return "answer";
   if (inner instanceof z.ZodEnum) return "choice";
@@ -144,6 +173,10 @@ interface Member {
   readonly name: string;
   readonly kind: Kind;
   readonly isNeeded: boolean;
+  /** Whether the command always asks for it, and so needs no option. */
+  readonly isAsked: boolean;
+  /** Whether it is an operand: what the library takes first by position, and needs. */
+  readonly isOperand: boolean;
   /** What removes the value; `undefined` if it can't be removed: only a change keeps what is left out. */
   readonly nothing: unknown;
 }
@@ -159,6 +192,8 @@ function optionMembers(row: AnyRow): Member[] {
       name: kebab(kind.isList ? member.replace(/s$/u, "") : member),
       kind,
       isNeeded: isRequired(schema),
+      isAsked: isRequired(schema) && kind === KINDS.secret,
+      isOperand: isRequired(schema) && kind !== KINDS.secret && row.positional?.[0] === member,
       nothing: removed.find((each) => schema.safeParse(each).success),
     };
   });
@@ -176,16 +211,24 @@ export function asks({ effect, confirm }: AnyRow): boolean {
   return effect === "put" || confirm === "final" || confirm === "typed";
 }
 
+/** The operand for the first argument by position, if the operation needs one. @param texts what each member means. */
+export function operandOf(row: AnyRow, texts: Readonly<Record<string, string>>): Described | undefined {
+  const operand = optionMembers(row).find(({ isOperand }) => isOperand);
+  return operand && { form: operand.name.toUpperCase(), about: texts[operand.member] ?? "" };
+}
+
 /** The options of the command. @param texts what each member means. */
 export function optionsOf(row: AnyRow, texts: Readonly<Record<string, string>>): CommandOption[] {
   const members = optionMembers(row);
   const removable = members.filter(({ nothing }) => nothing !== undefined).map(({ name }) => name);
-  const own = members.map((each): CommandOption => {
-    const { member, schema, kind, isNeeded } = each;
-    const about = `${texts[member] ?? ""}${kind.about?.(bare(schema)) ?? ""}${isNeeded ? "; required" : ""}`;
-    const form = formOf(each);
-    return kind.isList ? { form, about, isList: true } : { form, about };
-  });
+  const own = members
+    .filter(({ isAsked, isOperand }) => !isAsked && !isOperand)
+    .map((each): CommandOption => {
+      const { member, schema, kind, isNeeded } = each;
+      const about = `${texts[member] ?? ""}${kind.about?.(bare(schema)) ?? ""}${isNeeded ? "; required" : ""}`;
+      const form = formOf(each);
+      return kind.isList ? { form, about, isList: true } : { form, about };
+    });
   const again = row.confirm === "typed" ? `, the ${row.target.join(" ").toUpperCase()} typed again` : "";
   return [
     ...SERVICE_OPTIONS,
@@ -212,14 +255,17 @@ const quoted = (text: string): string => (/^[\w@%+=:,./-]+$/u.test(text) ? text 
 /** A call of the command, from the example of the row. */
 export function exampleOf(words: readonly string[], row: AnyRow): string {
   const { example } = row;
-  const given = optionMembers(row).flatMap(({ member, name, kind }) => {
+  const given = optionMembers(row).flatMap(({ member, name, kind, isAsked, isOperand }) => {
     const value: unknown = Reflect.get(example.input, member);
-    if (value === undefined) return [];
+    if (value === undefined || isAsked) return [];
+    if (value === null) return ["--remove", name];
     const values = kind.examples(value, member);
+    if (isOperand) return values.map(quoted);
     return kind.value === null ? [`--${name}`] : values.flatMap((each) => [`--${name}`, quoted(each)]);
   });
   const confirmed = row.effect !== "put" && asks(row) ? ["--yes"] : [];
-  return [...words, ...example.target, ...given, ...confirmed].join(" ");
+  const asked = optionMembers(row).flatMap(({ member, isAsked }) => (isAsked ? ["<", `${member}.txt`] : []));
+  return [...words, ...example.target, ...given, ...confirmed, ...asked].join(" ");
 }
 
 /** The input in the arguments. @throws CommandFailure if a required member is missing, or one is both set and removed. */
@@ -230,7 +276,17 @@ export async function readInput(row: AnyRow, call: Call): Promise<Readonly<Recor
   const removable = members.filter(({ nothing }) => nothing !== undefined).map(({ name }) => name);
   if (removed.some((name) => !removable.includes(name)))
     throw misused(`--remove takes one of ${removable.join(", ")}`);
-  for (const { member, name, kind, isNeeded, nothing } of members) {
+  for (const { member, name, kind, isNeeded, isAsked, isOperand, nothing } of members) {
+    if (isOperand) {
+      const text = call.args.operands.at(-1) ?? "";
+      input[member] = kind.isList ? [text] : text;
+      continue;
+    }
+    if (isAsked) {
+      input[member] = await readNewSecret(call.context, name);
+      continue;
+    }
+
     const isRemoved = removed.includes(name);
     if (isRemoved && call.args.has(name)) throw misused(`--${name} is both set and removed`);
     if (isNeeded && !call.args.has(name)) throw misused(`--${name} is missing`);

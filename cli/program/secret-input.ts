@@ -40,15 +40,19 @@ export async function askWithoutEcho(
   }
 }
 
-/** A new password: asked twice, or the first line of standard input. */
-export async function readNewPassword({ askSecret, readInput }: CommandContext): Promise<string> {
+/** A new secret: asked twice, or the first line of standard input. @param name of its option. */
+export async function readNewSecret(
+  { askSecret, readInput }: Pick<CommandContext, "askSecret" | "readInput">,
+  name: string,
+): Promise<string> {
+  const what = name.replaceAll("-", " ");
   if (askSecret === undefined) {
     const [line = ""] = (await readInput()).split(/\r?\n/u, 1);
-    if (line === "") throw misused("The password must be on standard input");
+    if (line === "") throw misused(`The ${what} must be on standard input`);
     return line;
   }
-  const password = await askSecret("New password: ");
+  const password = await askSecret(`New ${what}: `);
   if ((await askSecret("The same again: ")) !== password)
-    throw new CommandFailure("The passwords differ. Nothing was changed.");
+    throw new CommandFailure(`The ${what}s differ. Nothing was changed.`);
   return password;
 }

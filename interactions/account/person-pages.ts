@@ -1,5 +1,6 @@
 /** The common parts of all pages of the signed-in person: who may see them, which forms count, and how they are answered. */
-import type { AccountInternals, Accounts } from "../../accounts/account.ts";
+import type { AccountInternals } from "../../accounts/account.ts";
+import type { Accounts } from "../../accounts/operations/accounts.ts";
 import type { ClientInternals } from "../../accounts/clients/client.ts";
 import type { SecondFactors } from "../../accounts/factors/factors.ts";
 import { type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-limits.ts";

@@ -2,7 +2,8 @@
  * The console's pages about people: a form that finds one account by its exact name, the page of that account, and the removal of
  * second factors for somebody who has lost them (decisions.md, Lost factors).
  */
-import type { AccountInternals, Accounts } from "../../accounts/account.ts";
+import type { AccountInternals } from "../../accounts/account.ts";
+import type { Accounts } from "../../accounts/operations/accounts.ts";
 import { callerOf, type CallOptions } from "../../accounts/arguments.ts";
 import { factorKey } from "../../accounts/factors/factor.ts";
 import { type Factors, methodsOf } from "../../accounts/ways/ways.ts";

@@ -40,7 +40,10 @@ export interface DirectoryRecords {
   findAccountByName(name: string): Promise<AccountRecord | undefined>;
   findAccountByNumber(userId: number): Promise<AccountRecord | undefined>;
   /** Accounts after the account `after`, ordered by `user_id`, at most `limit`. */
-  listAccounts(page: { readonly after?: string; readonly limit: number }): Promise<AccountRecord[]>;
+  listAccounts(page: {
+    readonly after?: number | undefined;
+    readonly limit: number;
+  }): Promise<AccountRecord[]>;
   /** A number larger than all that were returned before. Gaps are allowed. */
   nextUserId(): Promise<number>;
   /** Moves the counter past `userId`, so that it never returns it. */
@@ -103,9 +106,7 @@ export function createDirectoryRecords(records: Records): DirectoryRecords {
     },
     async listAccounts({ after, limit }) {
       if (limit <= 0) return [];
-      const last = after === undefined ? undefined : await findAccount(after);
-      if (after !== undefined && last === undefined) return [];
-      const from = last && last.user_id + 1;
+      const from = after === undefined ? undefined : after + 1;
       const page = await records.list<AccountRecord>({ ...BY_NUMBER, from }, limit);
       return page.map(({ value }) => value);
     },

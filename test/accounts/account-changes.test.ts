@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { SYSTEM } from "../../records/audit/audit-event.ts";
-import type { Accounts } from "../../accounts/account.ts";
+import type { Accounts } from "../../accounts/operations/accounts.ts";
 import { generationAt, generationsOf } from "../../accounts/generations.ts";
 import {
   CLIENTS,
@@ -126,8 +126,9 @@ describe("what each change ends [D-ACCOUNT-9]", () => {
     expect(domain.ended).toEqual([{ sub, reason: "password" }]);
   });
 
-  it("setPassword with keepSession: the session record stays, and the new generations are returned [D-ACCOUNT-7]", async () => {
-    const result = await domain.accounts.setPassword(sub, "correct horse", { keepSession: "uid" });
+  it("setOwnPassword: the session record stays, and the new generations are returned [D-ACCOUNT-7]", async () => {
+    const own = { keepSession: "uid", generation: (await domain.accounts.record(sub))!.sessions_generation };
+    const result = await domain.accounts.setOwnPassword(sub, "correct horse", own, SYSTEM);
     const { sessions_generation, tokens_generation } = (await domain.accounts.record(sub)) ?? {};
     expect(result).toEqual({ sessions_generation, tokens_generation });
     expect(await remainingArtifacts(domain, sub, CLIENTS)).toEqual(["session"]);

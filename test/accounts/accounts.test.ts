@@ -50,7 +50,7 @@ describe("an account", () => {
       await domain.accounts.find(account.sub),
       await domain.accounts.findByLogin("ADA"),
       await domain.accounts.findByLogin("ada@example.COM"),
-      ...(await domain.accounts.list()),
+      ...(await domain.accounts.list()).items,
     ]) {
       expect(found).toEqual(account);
     }
@@ -84,14 +84,20 @@ describe("an account", () => {
   it("is listed by user_id, page by page", async () => {
     for (const name of ["a", "b", "c"]) await domain.accounts.create({ email: `${name}@example.com` });
     const first = await domain.accounts.list({ limit: 2 });
-    expect(first.map(({ user_id }) => user_id)).toEqual([1, 2]);
-    const next = await domain.accounts.list({ after: String(first[1]?.sub), limit: 2 });
-    expect(next.map(({ user_id }) => user_id)).toEqual([3]);
+    expect(first.items.map(({ user_id }) => user_id)).toEqual([1, 2]);
+    // The next page does not need the account that ended this one.
+    await domain.accounts.delete(String(first.items[1]?.sub));
+    const last = await domain.accounts.list({ after: String(first.next), limit: 2 });
+    expect([last.items.map(({ user_id }) => user_id), last.next]).toEqual([[3], null]);
     for (const limit of [0, 1001, 1.5, Number.NaN]) {
       expect(await codeOf(domain.accounts.list({ limit }))).toContain(
-        "TypeError page.limit: must be an integer",
+        "TypeError filter.limit: must be an integer",
       );
     }
+    for (const after of ["", "-1", "1e3", "9".repeat(16), "nobody", "__proto__"])
+      expect(await codeOf(domain.accounts.list({ after }))).toMatch(
+        /^TypeError filter.after: must be `next`/,
+      );
   });
 });
 
@@ -131,14 +137,14 @@ describe("update", () => {
     );
   });
 
-  it("of an unknown account is not_found; calls that end something return false [D-RESULT-1]", async () => {
+  it("of an unknown account is not_found; a removal returns false [D-RESULT-1]", async () => {
     expect(await codeOf(domain.accounts.update("nobody", { name: "A" }))).toBe("not_found");
     expect(await codeOf(domain.accounts.setPassword("nobody", "correct horse"))).toBe("not_found");
     expect(await codeOf(domain.accounts.assign("nobody", "1"))).toBe("not_found");
     expect(await domain.accounts.delete("nobody")).toBe(false);
     expect(await domain.accounts.unassign("nobody", "1")).toBe(false);
-    expect(await domain.accounts.endSessions("nobody")).toBe(false);
-    expect(await domain.accounts.revokeTokens("nobody", "client")).toBe(false);
+    for (const call of ["endSessions", "revokeTokens", "disable", "enable"] as const)
+      expect([call, await codeOf(domain.accounts[call]("nobody"))]).toEqual([call, "not_found"]);
     expect(domain.counts.hash).toBe(0);
   });
 });
@@ -190,7 +196,7 @@ describe("import", () => {
       [{ email: "x@y", password_hash: "plain" }, "TypeError account.password_hash: must be an Argon2"],
     ];
     for (const [input, code] of cases) expect(await codeOf(domain.accounts.import(input))).toContain(code);
-    expect(await domain.accounts.list()).toHaveLength(1);
+    expect((await domain.accounts.list()).items).toHaveLength(1);
   });
 
   it("never gives the sub or user_id of a deleted account to another one [D-IDENTIFIER-3]", async () => {
@@ -200,7 +206,7 @@ describe("import", () => {
       expect(await codeOf(domain.accounts.import({ email: "a@b", ...again }))).toBe("already_exists");
     expect(await domain.accounts.find(sub)).toBeUndefined();
     expect(await domain.accounts.findByUserId(500)).toBeUndefined();
-    expect(await domain.accounts.list()).toEqual([]);
+    expect((await domain.accounts.list()).items).toEqual([]);
     expect(await domain.accounts.delete(sub)).toBe(false);
     expect(await domain.accounts.import({ email: "a@b", user_id: 502 })).toMatchObject({ user_id: 502 });
   });

@@ -35,7 +35,7 @@ const CALLS: Readonly<Record<string, (options: CallOptions) => Promise<unknown>>
       options,
     ),
   "client.updated": (options) => domain.clients.update("new", { name: "Newer" }, options),
-  "client.secret_rotated": (options) => domain.clients.rotateSecret("new", { keepOldFor: 1, ...options }),
+  "client.secret_rotated": (options) => domain.clients.rotateSecret("new", { keepOldFor: 1 }, options),
   "client.disabled": (options) => domain.clients.disable("new", options),
   "client.enabled": (options) => domain.clients.enable("new", options),
   "client.removed": (options) => domain.clients.remove("new", options),
@@ -104,8 +104,8 @@ describe("every call that makes a change", () => {
     await domain.accounts.enable(sub);
     await domain.clients.enable(CLIENT);
     await domain.directory.services.remove("none");
-    expect(await domain.accounts.disable("nobody")).toBe(false);
-    expect(await domain.accounts.enable("nobody")).toBe(false);
+    for (const call of ["disable", "enable"] as const)
+      await expect(domain.accounts[call]("nobody")).rejects.toMatchObject({ code: "not_found" });
     const failed = domain.directory.services.remove("1");
     await expect(failed).rejects.toMatchObject({ code: "still_referenced" });
     expect(await domain.storage.audit.list({ limit: 1000 })).toEqual(before);

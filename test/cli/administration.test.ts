@@ -90,7 +90,7 @@ describe("the commands on a service", () => {
 
   it("list all accounts in pages, or as many as were asked for [D-CLI-3]", async () => {
     await Promise.all([1, 2, 3].map(() => office.prepare()));
-    const all = await office.service.accounts.list({ limit: 1000 });
+    const { items: all } = await office.service.accounts.list({ limit: 200 });
     await expect(office.objects("accounts", "list")).resolves.toEqual(all);
     await expect(office.objects("accounts", "list", "--limit", "2")).resolves.toEqual(all.slice(0, 2));
     const { out } = await office.here(["accounts", "list", "--limit", "1", "--config", office.config]);
@@ -116,17 +116,17 @@ describe("the commands on a service", () => {
   it("ask before an account is deleted: the answer no, and an interruption, change nothing [D-CLI-1, D-CLI-4]", async () => {
     const sub = await office.prepare();
     const words = ["accounts", "delete", sub, "--config", office.config];
-    const no = await office.here(words, { confirm: async () => false });
+    const no = await office.here(words, { ask: async () => "no" });
     expect(no).toMatchObject({ code: 1, err: "Nothing was changed.\n" });
     const stop = new AbortController();
-    const interrupt = async (): Promise<boolean> => {
+    const interrupt = async (): Promise<string> => {
       stop.abort();
       throw stop.signal.reason;
     };
-    const interrupted = await office.here(words, { confirm: interrupt, signal: stop.signal });
+    const interrupted = await office.here(words, { ask: interrupt, signal: stop.signal });
     expect(interrupted).toEqual({ code: 130, out: "", err: "Interrupted.\n" });
     await expect(office.service.accounts.find(sub)).resolves.toBeDefined();
-    const yes = await office.here(words, { confirm: async () => true });
+    const yes = await office.here(words, { ask: async () => sub });
     expect(yes).toMatchObject({ code: 0, out: `Deleted: ${sub}\n` });
     await expect(office.service.accounts.find(sub)).resolves.toBeUndefined();
     const { items: records } = await office.service.audit.list({ account: sub, action: "account.deleted" });
@@ -137,29 +137,24 @@ describe("the commands on a service", () => {
     const sub = await office.prepare();
     const words = `sign-in-service accounts delete ${sub} --config ${office.config}`;
     // `script` gives the command a terminal, which is its standard input.
-    const asked = `printf 'y\\n' | script --quiet --command "${words} >out.txt 2>err.txt" /dev/null >&2`;
+    const asked = `printf '${sub}\\n' | script --quiet --command "${words} >out.txt 2>err.txt" /dev/null >&2`;
     const { out, err } = await office.shell(`${asked}; cat out.txt; cat err.txt >&2`);
     expect(out).toBe(`Deleted: ${sub}\n`);
-    expect(err).toContain("[y/N]");
+    expect(err).toContain(`Type ${sub} to confirm`);
     await expect(office.service.accounts.find(sub)).resolves.toBeUndefined();
   });
 
-  it("turn the rotation of a client's refresh tokens on and off, and keep its other settings", async () => {
+  it("set the rules for refresh tokens of a client, and keep its other settings", async () => {
     const { clients } = office.service;
     const redirect_uris = ["https://shop.example.com/callback"];
-    const refresh_tokens = { reuseWindow: 5 };
-    const shop = { name: "Shop", service: "news", redirect_uris, refresh_tokens };
-    const { client_id } = await clients.register(shop);
+    const { client_id } = await clients.register({ name: "Shop", service: "news", redirect_uris });
     for (const rotate of [true, false]) {
-      await office.objects("clients", "update", client_id, "--rotate-refresh-tokens", rotate ? "yes" : "no");
-      const found = await clients.find(client_id);
-      expect(found?.refresh_tokens).toEqual({ rotate, reuseWindow: 5 });
+      const refresh_tokens = { rotate, reuseWindow: 5 };
+      const words = ["clients", "update", client_id, "--refresh-tokens", "-", "--config", office.config];
+      const done = await office.here(words, { readInput: async () => JSON.stringify(refresh_tokens) });
+      expect(done).toMatchObject({ code: 0 });
+      expect(await clients.find(client_id)).toMatchObject({ refresh_tokens, redirect_uris });
     }
-    const line =
-      "clients register --service news --redirect-uri https://a.example --rotate-refresh-tokens yes";
-    const [made] = await office.objects(...line.split(" "));
-    const registered = await clients.find(String(made?.["client_id"]));
-    expect(registered?.refresh_tokens).toEqual({ rotate: true });
   });
 
   it("show text of other people without what a terminal would obey", async () => {
@@ -432,19 +427,24 @@ function wrong(
     [2, /^Service unknown is not known/u, ["accounts", "assign", sub, "unknown", ...config]],
     [
       2,
-      /^--user-id-in-service must be/u,
+      /^account\.user_id_in_service: must be/u,
       ["accounts", "assign", sub, "news", "--user-id-in-service", "x", ...config],
     ],
     [1, /^There is no such assignment/u, ["accounts", "unassign", sub, "other", "--yes", ...config]],
     [1, /^There is no such account/u, ["sessions", "end", "nobody", ...config]],
     [1, /^There is no such client/u, ["clients", "find", "nobody", ...config]],
     [1, /^There is no such client/u, ["clients", "remove", "constructor", "--yes", ...config]],
-    [2, /^--service is missing/u, ["clients", "register", ...config]],
-    [2, /^--redirect-uri is missing/u, ["clients", "register", "--service", "news", ...config]],
+    [2, /^--name is missing/u, ["clients", "register", ...config]],
+    [2, /^--service is missing/u, ["clients", "register", "--name", "N", ...config]],
+    [
+      2,
+      /^client\.redirect_uris: is required/u,
+      ["clients", "register", "--name", "N", "--service", "news", ...config],
+    ],
     [
       2,
       /^client\.redirect_uris\[0\]: /u,
-      ["clients", "register", "--service", "news", "--redirect-uri", "x", ...config],
+      ["clients", "register", "--name", "N", "--service", "news", "--redirect-uri", "x", ...config],
     ],
     [
       1,
@@ -454,6 +454,8 @@ function wrong(
         "register",
         "--client-id",
         "news",
+        "--name",
+        "N",
         "--service",
         "news",
         "--redirect-uri",
@@ -467,11 +469,7 @@ function wrong(
       ["clients", "rotate-secret", "news", "--keep-old-for", "1w", ...config],
     ],
     [2, /grant/u, ["clients", "update", "news", "--grant-type", "implicit", ...config]],
-    [
-      2,
-      /^--rotate-refresh-tokens must be/u,
-      ["clients", "update", "news", "--rotate-refresh-tokens", "maybe", ...config],
-    ],
+    [2, /^--native must be/u, ["clients", "update", "news", "--native", "maybe", ...config]],
     [2, /none\.png does not exist/u, ["clients", "update", "news", "--logo", "none.png", ...config]],
     [1, /still referenced/u, ["services", "remove", "news", "--yes", ...config]],
     [1, /^There is no such portal/u, ["portals", "remove", "nowhere", "--yes", ...config]],

@@ -96,7 +96,7 @@ describe("beside a running server", () => {
     const browser = news.browser();
     const first = await news.tokens({}, undefined, browser);
     expect((await news.userinfo(first.access_token)).status).toBe(200);
-    await command("sessions", "revoke-tokens", running.ada.sub);
+    await command("accounts", "revoke-tokens", running.ada.sub);
     expect((await news.userinfo(first.access_token)).status).toBe(400);
     expect(await news.silently(browser)).toBe("code");
     await command("sessions", "end", running.ada.sub);

@@ -9,7 +9,7 @@ import Koa from "koa";
 import { pino } from "pino";
 import { openStorage } from "../../records/storage.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
-import type { Account } from "../../accounts/account.ts";
+import type { Account } from "../../accounts/operations/accounts.ts";
 import { createSignInServiceOver, type SignInService } from "../../lib/service.ts";
 import { createPasswords } from "../../accounts/passwords/passwords.ts";
 import { WatchedStorage } from "./watched-storage.ts";

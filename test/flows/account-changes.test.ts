@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import type { Account } from "../../accounts/account.ts";
-import type { Accounts } from "../../accounts/account.ts";
-import type { Clients } from "../../accounts/clients/client.ts";
+import type { Account } from "../../accounts/operations/accounts.ts";
+import type { Accounts } from "../../accounts/operations/accounts.ts";
+import type { Clients } from "../../accounts/operations/clients.ts";
 import { type Held, Holdings, STOP } from "./holdings.ts";
 import { relyingParty, type RelyingParty, send, signIn } from "./relying-party.ts";
 import { NEWS, type RunningService, SHOP, startService } from "./running-service.ts";

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { formOf } from "../interactions/console-visitor.ts";
-import type { Account } from "../../accounts/account.ts";
+import type { Account } from "../../accounts/operations/accounts.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { bodyOf, httpPeer, type Peer } from "../notifier/peers.ts";

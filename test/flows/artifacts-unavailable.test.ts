@@ -1,6 +1,6 @@
 /** What an account change ends while the separate store of artifacts is unavailable. */
 import { afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import type { Accounts } from "../../accounts/account.ts";
+import type { Accounts } from "../../accounts/operations/accounts.ts";
 import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
 import { Wire } from "../servers/wire.ts";
 import { type Held, Holdings } from "./holdings.ts";

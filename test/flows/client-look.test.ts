@@ -71,7 +71,7 @@ describe("the look of a client", () => {
   ])("refuses a logo that is %s [D-LOOK-1]", async (_what, logo) => {
     await expect(register("refused", { logo: logo as Uint8Array })).rejects.toThrow(/^client\.logo: must/);
     await expect(running.service.clients.update("news", { logo: logo as Uint8Array })).rejects.toThrow(
-      /^changes\.logo: must/,
+      /^client\.logo: must/,
     );
     expect(await running.service.clients.find("refused")).toBeUndefined();
   });

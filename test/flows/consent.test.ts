@@ -69,7 +69,7 @@ const withUnknown = (name: string): string =>
   JSON.stringify({ userinfo: { email_verified: null, [name]: null } });
 
 /** Removes the consents of earlier tests. */
-const forget = (): Promise<boolean> => running.service.accounts.revokeTokens(running.ada.sub);
+const forget = (): Promise<void> => running.service.accounts.revokeTokens(running.ada.sub);
 
 describe("a third-party client", () => {
   const wishes: [scope: string | undefined, fields: string[], userinfo: number, profile: number][] = [

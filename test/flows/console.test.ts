@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import type { Account } from "../../accounts/account.ts";
+import type { Account } from "../../accounts/operations/accounts.ts";
 import type { ServiceEvent, ServiceEvents } from "../../core/events.ts";
 import { formOf, listed, resultOf } from "../interactions/console-visitor.ts";
 import type { Browser } from "../../testing/browser/browser.ts";

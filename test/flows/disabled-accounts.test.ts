@@ -1,6 +1,6 @@
 /** A disabled account can do nothing, and no response reveals why. */
 import { beforeAll, describe, expect, it } from "@jest/globals";
-import type { Accounts } from "../../accounts/account.ts";
+import type { Accounts } from "../../accounts/operations/accounts.ts";
 import { Holdings } from "./holdings.ts";
 import { type Answer, type Person, relyingParty, signIn, type Tokens } from "./relying-party.ts";
 import { NEWS, PARTNER, SHOP, startService, useService } from "./running-service.ts";
@@ -38,7 +38,7 @@ const shown = ({ status, headers, text }: Answer): unknown => [
 describe("a disabled account", () => {
   it("loses sessions, codes and tokens immediately, at every endpoint [D-DISABLED-1]", async () => {
     const held = await holdings.everything();
-    expect(await accounts.disable(held.account.sub)).toBe(true);
+    expect(await accounts.disable(held.account.sub)).toMatchObject({ disabled: true });
     expect(await holdings.left(held)).toEqual([false, false, false]);
     expect(await accounts.find(held.account.sub)).toMatchObject({ disabled: true });
   });
@@ -77,7 +77,7 @@ describe("a disabled account", () => {
     const held = await holdings.everything();
     const { sub } = held.account;
     await accounts.disable(sub);
-    expect(await accounts.enable(sub)).toBe(true);
+    expect(await accounts.enable(sub)).toMatchObject({ disabled: false });
     expect(await holdings.left(held)).toEqual([false, false, false]);
     expect(await accounts.find(sub)).toMatchObject({ disabled: false });
     const again = await openid.tokens({}, held.person);
@@ -173,11 +173,11 @@ describe("disabling", () => {
       if (sub === account.sub) changes.push([action, deliveries]);
     };
     running.service.events.on("account.changed", listen);
-    expect(await Promise.all(Array.from({ length: 5 }, () => accounts.disable(account.sub)))).toEqual(
-      Array(5).fill(true),
+    expect(await Promise.all(Array.from({ length: 5 }, () => accounts.disable(account.sub)))).toMatchObject(
+      Array.from({ length: 5 }, () => ({ disabled: true })),
     );
-    expect(await Promise.all(Array.from({ length: 5 }, () => accounts.enable(account.sub)))).toEqual(
-      Array(5).fill(true),
+    expect(await Promise.all(Array.from({ length: 5 }, () => accounts.enable(account.sub)))).toMatchObject(
+      Array.from({ length: 5 }, () => ({ disabled: false })),
     );
     running.service.events.off("account.changed", listen);
     expect(changes).toEqual([
@@ -186,10 +186,10 @@ describe("disabling", () => {
     ]);
   });
 
-  it("returns false for unknown accounts, and accepts any string", async () => {
+  it("accepts any string as a sub: unknown accounts are not_found [D-RESULT-1]", async () => {
     for (const sub of ["nobody", "", "\0", "__proto__", "x".repeat(10_000)]) {
-      expect(await accounts.disable(sub)).toBe(false);
-      expect(await accounts.enable(sub)).toBe(false);
+      await expect(accounts.disable(sub)).rejects.toMatchObject({ code: "not_found" });
+      await expect(accounts.enable(sub)).rejects.toMatchObject({ code: "not_found" });
     }
     await expect(accounts.disable(7 as unknown as string)).rejects.toThrow(TypeError);
   });

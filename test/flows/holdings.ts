@@ -1,7 +1,7 @@
 /** What a user and two clients hold, and what remains of it. */
 import { randomBytes } from "node:crypto";
 import { expect } from "@jest/globals";
-import type { Account } from "../../accounts/account.ts";
+import type { Account } from "../../accounts/operations/accounts.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { basic, type Person, type RelyingParty, relyingParty, send, type Tokens } from "./relying-party.ts";
 import { CALLBACK, NEWS, type RunningService, SHOP } from "./running-service.ts";

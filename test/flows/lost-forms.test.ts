@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { formOf, METHODS, MethodsParty, startMethodsService, textOf } from "./methods-party.ts";
-import type { Account } from "../../accounts/account.ts";
+import type { Account } from "../../accounts/operations/accounts.ts";
 import { signIn } from "./relying-party.ts";
 import { beforeTests } from "../closing.ts";
 

@@ -14,7 +14,7 @@ import { join } from "node:path";
 import Koa from "koa";
 import { pino } from "pino";
 import type { DeploymentsInput, SignInServiceConfig } from "../../config/input.ts";
-import type { Account } from "../../accounts/account.ts";
+import type { Account } from "../../accounts/operations/accounts.ts";
 import { beforeTests, closing } from "../closing.ts";
 import { applySeed } from "../../lib/index.ts";
 import type { NewClient } from "../../accounts/clients/client-schema.ts";

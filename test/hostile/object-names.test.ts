@@ -1,6 +1,6 @@
 /** Names that every object has, such as `constructor`: in requests, calls and files they are names that nobody has. */
 import { afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import type { Account } from "../../accounts/account.ts";
+import type { Account } from "../../accounts/operations/accounts.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { applySeed } from "../../lib/index.ts";
 import type { Seed } from "../../lib/seed.ts";
@@ -220,7 +220,8 @@ const LOOKUPS: Calls = {
   rotateSecret: ({ clients }, name) => clients.rotateSecret(name),
   disable: ({ clients }, name) => clients.disable(name),
   enable: ({ clients }, name) => clients.enable(name),
-  "clients.list": async ({ clients }) => (await clients.list()).map(({ client_id }) => client_id),
+  "clients.list": async ({ clients }) =>
+    (await clients.list({ limit: 200 })).items.map(({ client_id }) => client_id),
   "services.find": ({ directory }, name) => directory.services.find(name),
   "groups.find": ({ directory }, name) => directory.groups.find(name),
   "apis.find": ({ directory }, name) => directory.apis.find(name),

@@ -1,6 +1,7 @@
 /** Every step of a sign-in against what a hostile site, program or person sends. */
 import { beforeAll, describe, expect, it } from "@jest/globals";
-import type { AccountInternals, Accounts } from "../../accounts/account.ts";
+import type { AccountInternals } from "../../accounts/account.ts";
+import type { Accounts } from "../../accounts/operations/accounts.ts";
 import type { StepName } from "../../interactions/steps/step.ts";
 import { SYSTEM } from "../../records/audit/audit-event.ts";
 import { Browser } from "../../testing/browser/browser.ts";

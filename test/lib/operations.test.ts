@@ -23,6 +23,7 @@ import {
   pageOf,
 } from "../../accounts/operations/operation.ts";
 import { COMMANDS } from "../../cli/commands.ts";
+import { kebab } from "../../cli/program/operation-options.ts";
 import { commandOf } from "../../cli/program/operation-command.ts";
 import { CALLS, type Noun, rowsOf, TABLES } from "../../lib/operations.ts";
 import { ERRORS, type InvalidArgument, type SignInError } from "../../core/errors.ts";
@@ -41,7 +42,13 @@ const ROWS = NOUNS.flatMap((noun) =>
   Object.entries(rowsOf(noun)).map(([verb, row]) => [`${noun}.${verb}`, noun, verb, row] as const),
 );
 /** Operations without a command. */
-const LIBRARY_ONLY: ReadonlySet<string> = new Set(["keys.secrets"]);
+const LIBRARY_ONLY: ReadonlySet<string> = new Set([
+  "accounts.findByLogin",
+  "accounts.findByUserId",
+  "accounts.import",
+  "accounts.addApp",
+  "keys.secrets",
+]);
 
 const changes = ({ effect }: AnyRow): boolean => effect !== "read" && effect !== "list";
 const wordsOf = (noun: string, verb: string, { words }: AnyRow): string =>
@@ -75,8 +82,13 @@ describe.each(ROWS)("the operation %s", (name, noun, verb, row) => {
     if (LIBRARY_ONLY.has(name)) return expect(command).toBeUndefined();
     expect(command).toMatchObject({ summary: expect.stringMatching(/^\S.+[^.]$/u) });
     const forms = command?.options?.map(({ form }) => form).join(" ");
-    for (const member of Object.keys(membersOf(row)))
-      expect(forms).toMatch(new RegExp(`--${member.replaceAll("_", "-").replace(/s$/u, "s?")}\\b`, "u"));
+    for (const [member, schema] of Object.entries(membersOf(row))) {
+      // What is required and a secret is asked for.
+      const isAsked = schema.meta()?.["holds"] === "secret" && !schema.safeParse(undefined).success;
+      const option = new RegExp(`--${kebab(member).replace(/s$/u, "s?")}\\b`, "u");
+      const isOperand = command?.operands?.some(({ form }) => `${form.toLowerCase()}s`.startsWith(member));
+      expect([member, option.test(forms ?? "")]).toEqual([member, !isAsked && isOperand !== true]);
+    }
     for (const { about } of command?.options ?? []) expect(about).not.toBe("");
     const reference = readFileSync(join(import.meta.dirname, "../../docs/command-line.md"), "utf8");
     expect(reference).toContain(`\nsign-in-service ${command?.examples[0]}\n`);

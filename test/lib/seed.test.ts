@@ -297,7 +297,7 @@ describe("a seed", () => {
     const moved = { ...ada, sub, email: "countess@example.com", username: "countess" };
     for (const accounts of [[moved], [{ ...moved, user_id: 1, sub: undefined, email: "third@example.com" }]])
       expect(await saidBy({ accounts })).toEqual([[40, expect.stringContaining("config.seed.accounts[0]")]]);
-    expect(await domain.accounts.list()).toEqual([]);
+    expect((await domain.accounts.list()).items).toEqual([]);
   });
 
   it("leaves as it is what refers to something that was removed [D-SEED-1]", async () => {
@@ -330,7 +330,7 @@ describe("a seed", () => {
       const before = await domain.accounts.record(sub);
       await applySeed(domain, seed);
       expect(await domain.accounts.record(sub)).toEqual(before);
-      expect(await domain.accounts.list()).toHaveLength(1);
+      expect((await domain.accounts.list()).items).toHaveLength(1);
       await domain.accounts.delete(sub);
     }
     expect(await domain.bodies()).toEqual([]);
@@ -343,9 +343,9 @@ describe("a seed", () => {
     await Promise.all(processes.map((each) => applySeed(each, seed)));
     // None of them takes what another one has just made for removed.
     expect(lines).toEqual([]);
-    expect([await domain.accounts.list(), await domain.clients.list()].map((list) => list.length)).toEqual([
-      1, 1,
-    ]);
+    expect(
+      [await domain.accounts.list(), await domain.clients.list()].map(({ items }) => items.length),
+    ).toEqual([1, 1]);
     expect((await domain.accounts.findByLogin("ada"))?.services).toEqual({ "1": 1102020202, "2": null });
     expect(domain.clients.secretMatches(await domain.clients.record("news"), SECRET)).toBe("chosen");
     const before = await everything(domain);

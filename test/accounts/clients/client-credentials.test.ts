@@ -169,7 +169,7 @@ describe("secrets of a client", () => {
     expect((await domain.clients.record(client_id))?.secrets).toHaveLength(1);
     for (const keepOldFor of [-1, 1.5, Number.NaN, 10 ** 9]) {
       expect(await codeOf(domain.clients.rotateSecret(client_id, { keepOldFor }))).toContain(
-        "TypeError keepOldFor",
+        "TypeError client.keepOldFor",
       );
     }
     expect(await codeOf(domain.clients.rotateSecret("unknown"))).toBe("not_found");

@@ -32,7 +32,8 @@ describe("a client", () => {
       client_id,
       kind: "web",
       native: false,
-      origins: [],
+      origins: null,
+      effective_origins: [],
       jwks: null,
       post_logout_redirect_uris: [],
       client_uri: null,
@@ -52,7 +53,7 @@ describe("a client", () => {
       created_at: START,
       updated_at: START,
     });
-    expect(await domain.clients.list()).toEqual([await domain.clients.find(client_id)]);
+    expect((await domain.clients.list()).items).toEqual([await domain.clients.find(client_id)]);
     expect(JSON.stringify(await domain.storage.directory.listClients())).not.toContain(client_secret);
     expect(await domain.clients.find("unknown")).toBeUndefined();
     expect(await domain.clients.find("\0")).toBeUndefined();
@@ -138,7 +139,7 @@ describe("a client", () => {
         // These can't be changed.
         if (["client_id", "id_token_signed_response_alg"].includes(option)) continue;
         expect(await codeOf(domain.clients.update("c", { [option]: value }))).toContain(
-          `TypeError changes.${option}`,
+          `TypeError client.${option}`,
         );
       }
     }
@@ -150,7 +151,7 @@ describe("a client", () => {
       await domain.clients.update("c", { password_grant: true });
       expect(await codeOf(domain.clients.update("c", { first_party: false }))).toContain(message);
     }
-    expect(await domain.clients.list()).toHaveLength(1);
+    expect((await domain.clients.list()).items).toHaveLength(1);
   });
 });
 
@@ -198,17 +199,17 @@ describe("a change of a client", () => {
     expect(await domain.clients.find(client_id)).toMatchObject({ name: "second", service: "2" });
   });
 
-  it("disables and enables; unknown clients are false", async () => {
+  it("disables and enables; unknown clients are not_found, and a removal is false [D-RESULT-1]", async () => {
     const { client_id } = await domain.clients.register(basic);
     for (const disabled of [true, true, false, false]) {
-      expect(await domain.clients[disabled ? "disable" : "enable"](client_id)).toBe(true);
+      expect(await domain.clients[disabled ? "disable" : "enable"](client_id)).toMatchObject({ disabled });
       expect((await domain.clients.find(client_id))?.disabled).toBe(disabled);
     }
     expect([
-      await domain.clients.disable("x"),
-      await domain.clients.enable("x"),
+      await codeOf(domain.clients.disable("x")),
+      await codeOf(domain.clients.enable("x")),
       await domain.clients.remove("x"),
-    ]).toEqual([false, false, false]);
+    ]).toEqual(["not_found", "not_found", false]);
   });
 });
 
@@ -253,9 +254,12 @@ describe("the internal client", () => {
       secrets: [],
       first_party: true,
     });
-    expect([await domain.clients.find("~account"), await domain.clients.list()]).toEqual([undefined, []]);
+    expect([await domain.clients.find("~account"), (await domain.clients.list()).items]).toEqual([
+      undefined,
+      [],
+    ]);
     expect(await domain.clients.remove("~account")).toBe(false);
-    expect(await domain.clients.disable("~account")).toBe(false);
+    expect(await codeOf(domain.clients.disable("~account"))).toBe("not_found");
     expect(await codeOf(domain.clients.update("~account", { name: "x" }))).toBe("not_found");
     expect(await codeOf(domain.clients.rotateSecret("~account"))).toBe("not_found");
     expect(await codeOf(domain.clients.register({ ...basic, client_id: "~account" }))).toBe("already_exists");

@@ -152,7 +152,7 @@ describe("a registration", () => {
     );
     expect(results.filter(({ kind }) => kind === "created")).toHaveLength(1);
     expect(results.filter(({ kind }) => kind === "gone")).toHaveLength(7);
-    await expect(stage.accounts.list()).resolves.toHaveLength(1);
+    expect((await stage.accounts.list()).items).toHaveLength(1);
   });
 
   it("says after the confirmation that a username is taken, and takes another one [D-REGISTER-2]", async () => {
@@ -200,7 +200,7 @@ describe("a registration", () => {
     for (const triesLeft of [4, 3, 2, 1, 0])
       await expect(confirm({ code: wrongCode(code) })).resolves.toEqual({ kind: "wrong", triesLeft });
     await expect(confirm({ code })).resolves.toEqual({ kind: "wrong", triesLeft: 0 });
-    await expect(stage.accounts.list()).resolves.toEqual([]);
+    await expect(stage.accounts.list()).resolves.toMatchObject({ items: [] });
   });
 
   it("is replaced by the next of its interaction, and gets a new code when asked [D-CODE-1]", async () => {

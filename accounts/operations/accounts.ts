@@ -1,0 +1,451 @@
+/** The operations on accounts: the people, what they may use, and their second factors. */
+import { z } from "zod";
+import {
+  accountChanges as changesSchema,
+  type AccountChanges,
+  clientId,
+  type ImportedAccount,
+  importedAccount,
+  newAccount as newSchema,
+  type NewAccount,
+  serviceKey,
+  serviceKeys,
+  userId,
+  userIdInService,
+} from "../account-schema.ts";
+import { anyString, exactly } from "../arguments.ts";
+import { appSecret } from "../factors/factor.ts";
+import { roleNames } from "../roles.ts";
+import type { Factors } from "../ways/ways.ts";
+import { described } from "../../config/documented-schema.ts";
+import { type Facade, NONE, operation, operations } from "./operation.ts";
+
+const shownAccount = exactly({
+  /** Unique user identifier, a UUID. */
+  sub: z.string(),
+  /** Positive integer, never reused. */
+  user_id: z.int(),
+  email: z.string(),
+  email_verified: z.boolean(),
+  username: z.string().nullable(),
+  name: z.string().nullable(),
+  surname: z.string().nullable(),
+  /** `YYYY-MM-DD`. */
+  date_of_birth: z.string().nullable(),
+  /** Free text. */
+  gender: z.string().nullable(),
+  /** The language of pages and mail, a BCP 47 tag such as `pl`. */
+  locale: z.string().nullable(),
+  /** Key of the portal to which the account belongs. */
+  portal: z.string().nullable(),
+  /** Service key → `user_id_in_service`; `null` until the service reports it. */
+  services: z.record(z.string(), z.int().nullable()).readonly(),
+  /** Service key → the roles in this service that `Accounts.setRoles` gave; services without are left out. */
+  roles: z.record(z.string(), z.array(z.string()).readonly()).readonly(),
+  /** Whether sign-in is blocked: see `Accounts.disable`. */
+  disabled: z.boolean(),
+  /** Seconds since the epoch. */
+  created_at: z.int(),
+  /** Seconds since the epoch. */
+  updated_at: z.int(),
+});
+
+/** An account as every call returns it, with its members in this order. A field without a value is `null`. */
+export interface Account extends Readonly<z.output<typeof shownAccount>> {}
+const account: z.ZodType<Account> = shownAccount;
+
+const factors: z.ZodType<Factors> = exactly({
+  /** The authenticator app; `null` if there is none. */
+  app: exactly({
+    added_at: z.int(),
+    /** `null`: never since it was added. */
+    last_used_at: z.int().nullable(),
+    /** Whether it accepts no codes after 100 wrong ones in a row, until a passkey or a recovery code is used. */
+    stopped: z.boolean(),
+  })
+    .readonly()
+    .nullable(),
+  /** Oldest first. */
+  passkeys: z
+    .array(
+      exactly({
+        /** The credential id, Base64url. */
+        id: z.string(),
+        /** Chosen by the person. */
+        name: z.string(),
+        added_at: z.int(),
+        last_used_at: z.int().nullable(),
+        /** Whether it was copied to other devices, as far as its last use says. */
+        backed_up: z.boolean(),
+      }).readonly(),
+    )
+    .readonly(),
+  recovery_codes_left: z.int(),
+});
+
+const codes = exactly({
+  /** Ten codes such as `K7QM2-XTV4N`; none if the account keeps those that it has. */
+  recovery_codes: z.array(z.string()).readonly(),
+});
+
+/** Recovery codes, in plain text only here. */
+export interface NewRecoveryCodes extends Readonly<z.output<typeof codes>> {}
+const newCodes: z.ZodType<NewRecoveryCodes> = codes;
+
+const newAccount: z.ZodType<NewAccount, NewAccount> = newSchema;
+const accountChanges: z.ZodType<AccountChanges, AccountChanges> = changesSchema;
+
+const SUB = "SUB";
+const ONE = { target: ["sub"], columns: [] } as const;
+const FINDS = { effect: "read", role: "viewer", confirm: "none", audit: [], errors: [] } as const;
+const CHANGES = { ...ONE, role: "administrator", confirm: "none", errors: ["not_found"] } as const;
+/** What support may do as well. */
+const HELPS = { ...CHANGES, effect: "verb", role: "support", confirm: "page" } as const;
+const ANY = { target: [SUB], input: {} } as const;
+
+export const accounts = operations("account", {
+  /**
+   * Shows an account.
+   * @returns `undefined` if there is none.
+   */
+  find: operation({ ...FINDS, ...ONE, input: NONE, output: account, example: ANY }),
+  /** The account with this username or e-mail address, compared as at sign-in; `undefined` if there is none. */
+  findByLogin: operation({
+    ...FINDS,
+    target: ["usernameOrEmail"],
+    input: NONE,
+    output: account,
+    columns: [],
+    example: { target: ["ada@example.com"], input: {} },
+  }),
+  /** The account with this `user_id`; `undefined` if there is none. */
+  findByUserId: operation({
+    ...FINDS,
+    target: [],
+    positional: ["user_id"],
+    input: exactly({
+      /** The number of the account. */
+      user_id: userId,
+    }),
+    output: account,
+    columns: [],
+    example: { target: [], input: { user_id: 3 } },
+  }),
+  /** Lists accounts, ordered by `user_id`. */
+  list: operation({
+    ...FINDS,
+    effect: "list",
+    target: [],
+    input: NONE,
+    output: account,
+    columns: ["user_id", "sub", "email", "username", "disabled"],
+    example: { target: [], input: {} },
+  }),
+  /**
+   * Creates an account. No notification is sent.
+   *
+   * @throws NameTaken when the e-mail address or username belongs to another account.
+   * @throws UnknownReference when the portal is not in the directory.
+   * @throws InvalidPassword when the password breaks a rule of `passwords`, is a common one, or a name of the account or the
+   *   service. Its `problem` says which.
+   */
+  create: operation({
+    effect: "create",
+    target: [],
+    input: newAccount,
+    output: account,
+    role: "administrator",
+    confirm: "none",
+    audit: ["account.created"],
+    errors: ["name_taken", "unknown_reference", "invalid_password"],
+    columns: [],
+    example: { target: [], input: { email: "grace@example.com", name: "Grace" } },
+  }),
+  /**
+   * Changes the given fields, and notifies the services of the account.
+   *
+   * A new value of username, e-mail, name, surname, date_of_birth or gender sends one `PROFILE_CHANGED`. If mail is configured, both
+   * addresses are notified of a new e-mail address. A call that changes nothing writes nothing.
+   *
+   * @throws NotFound if there is no such account.
+   * @throws NameTaken, UnknownReference as `create` does.
+   * @throws SignInError `not_applicable` where an account without a password would lose its confirmed address.
+   */
+  update: operation({
+    ...CHANGES,
+    effect: "change",
+    input: accountChanges,
+    output: account,
+    audit: ["account.updated"],
+    errors: ["not_found", "name_taken", "unknown_reference", "not_applicable"],
+    example: { target: [SUB], input: { surname: "Hopper", gender: null } },
+  }),
+  /**
+   * Creates an account of another system with its identifiers, assignments and password hash (Argon2, bcrypt, scrypt
+   * or PBKDF2). Moves the counter past its `user_id`. No notification is sent.
+   *
+   * @throws AlreadyExists when the `sub` or `user_id` belongs to another account, or the `sub` is a `client_id`.
+   * @throws NameTaken, UnknownReference, InvalidPassword as `create` does.
+   */
+  import: operation({
+    effect: "create",
+    target: [],
+    input: importedAccount,
+    output: account,
+    role: "administrator",
+    confirm: "none",
+    audit: ["account.imported"],
+    errors: ["already_exists", "name_taken", "unknown_reference", "invalid_password"],
+    columns: [],
+    example: { target: [], input: { email: "ada@example.com", user_id: 7 } satisfies ImportedAccount },
+  }),
+  /**
+   * Sets the password, and ends all codes, tokens and sessions.
+   *
+   * If mail is configured, the person gets a mail.
+   *
+   * @throws NotFound if there is no such account.
+   * @throws InvalidPassword as `create` does.
+   */
+  setPassword: operation({
+    ...CHANGES,
+    effect: "verb",
+    positional: ["password"],
+    input: exactly({
+      /** The new password. */
+      password: described(anyString, { holds: "secret" }),
+    }),
+    output: NONE,
+    confirm: "page",
+    audit: ["account.password_changed"],
+    errors: ["not_found", "invalid_password"],
+    example: { target: [SUB], input: { password: "a long password" } },
+  }),
+  /**
+   * Blocks sign-in, and ends all codes, tokens and sessions.
+   *
+   * From now on a sign-in fails like one with a wrong password. No notification is sent.
+   *
+   * @throws NotFound if there is no such account.
+   */
+  disable: operation({ ...HELPS, input: NONE, output: account, audit: ["account.disabled"], example: ANY }),
+  /**
+   * Lets the person sign in again. What has ended stays ended.
+   *
+   * @throws NotFound if there is no such account.
+   */
+  enable: operation({ ...HELPS, input: NONE, output: account, audit: ["account.enabled"], example: ANY }),
+  /**
+   * Deletes an account for good, ends its codes, tokens and sessions, and notifies its services.
+   * @returns `false` if there is none.
+   */
+  delete: operation({
+    ...CHANGES,
+    effect: "remove",
+    input: NONE,
+    output: NONE,
+    confirm: "typed",
+    audit: ["account.deleted"],
+    errors: [],
+    example: ANY,
+  }),
+  /**
+   * Assigns an account to a service.
+   *
+   * @throws NotFound if there is no such account.
+   * @throws UnknownReference when the service is not in the directory.
+   */
+  assign: operation({
+    ...CHANGES,
+    effect: "verb",
+    positional: ["service", "user_id_in_service"],
+    input: exactly({
+      /** The key of the service. */
+      service: serviceKey,
+      /**
+       * Its number in `data.services` of notifications. Default: an assignment that exists keeps its number, a new one gets `null` until
+       * the service reports it.
+       */
+      user_id_in_service: userIdInService.optional().meta({ option: "number" }),
+    }),
+    output: account,
+    audit: ["account.assigned"],
+    errors: ["not_found", "unknown_reference"],
+    example: { target: [SUB], input: { service: "news" } },
+  }),
+  /**
+   * Removes assignments, and ends the codes and tokens of the services' clients, but no session.
+   *
+   * Sends one `UNASSINGED_FROM_SERVICE` for all of them.
+   *
+   * @returns `false`, and no notification is sent, if none of them was assigned.
+   */
+  unassign: operation({
+    ...CHANGES,
+    effect: "remove",
+    positional: ["services"],
+    input: exactly({
+      /** The keys of the services. */
+      services: serviceKeys,
+    }),
+    output: NONE,
+    confirm: "final",
+    audit: ["account.unassigned"],
+    errors: [],
+    missing: "assignment",
+    example: { target: [SUB], input: { services: ["news"] } },
+  }),
+  /**
+   * Replaces the roles of an account in a service that it is assigned to; an empty list removes them.
+   *
+   * They end with the assignment. No notification is sent.
+   *
+   * @throws NotFound if there is no such account, or it is not assigned to the service.
+   * @throws UnknownReference when the service is not in the directory, or has no such role.
+   */
+  setRoles: operation({
+    ...CHANGES,
+    effect: "verb",
+    positional: ["service", "roles"],
+    input: exactly({
+      /** The key of the service. */
+      service: serviceKey,
+      /** The roles, all of them; an empty text: none. */
+      roles: roleNames,
+    }),
+    output: account,
+    audit: ["account.roles_set"],
+    errors: ["not_found", "unknown_reference"],
+    example: { target: [SUB], input: { service: "news", roles: ["editor", "author"] } },
+  }),
+  /**
+   * Ends all sign-in sessions of an account.
+   *
+   * @throws NotFound if there is no such account.
+   */
+  endSessions: operation({
+    ...HELPS,
+    input: NONE,
+    output: NONE,
+    audit: ["account.sessions_ended"],
+    words: "sessions end",
+    example: ANY,
+  }),
+  /**
+   * Ends all codes and tokens of an account, and forgets its consents.
+   *
+   * @throws NotFound if there is no such account.
+   */
+  revokeTokens: operation({
+    ...HELPS,
+    positional: ["client"],
+    input: exactly({
+      /** Only those of this client. Default: all. */
+      client: clientId.optional(),
+    }),
+    output: NONE,
+    audit: ["account.tokens_revoked"],
+    example: { target: [SUB], input: { client: "news" } },
+  }),
+  /**
+   * Shows the second factors of an account.
+   * @returns `undefined` if there is no such account.
+   */
+  factors: operation({
+    ...FINDS,
+    ...ONE,
+    input: NONE,
+    output: factors,
+    words: "factors list",
+    example: ANY,
+  }),
+  /**
+   * Adds an authenticator app whose secret another system has made, in Base32 (RFC 6238 with SHA-1, 6 digits, 30
+   * seconds). Ends all sessions; if mail is configured, the person gets a mail. With the first factor come recovery codes.
+   *
+   * @throws AlreadyExists when the account has an app.
+   * @throws NotFound if there is no such account.
+   */
+  addApp: operation({
+    ...CHANGES,
+    effect: "verb",
+    input: appSecret,
+    output: newCodes,
+    secret: ["recovery_codes"],
+    audit: ["account.app_added"],
+    errors: ["not_found", "already_exists"],
+    example: { target: [SUB], input: { secret: "GEZDGNBVGY3TQOJQ" } },
+  }),
+  /**
+   * Removes a passkey by its id, or the authenticator app: `app`.
+   *
+   * For somebody who has lost it. Verify first who is asking: then the password is enough to sign in. Recovery codes go with the last
+   * factor. Ends all sessions; if mail is configured, the person gets a mail.
+   *
+   * @returns `false` if there is no such factor.
+   * @throws SignInError `last_sign_in_method` when it is the last passkey of an account without a password: use `removeFactors`.
+   */
+  removeFactor: operation({
+    ...HELPS,
+    effect: "remove",
+    target: ["sub", "factor"],
+    input: NONE,
+    output: NONE,
+    confirm: "final",
+    audit: ["account.factor_removed"],
+    errors: ["last_sign_in_method"],
+    missing: "second factor",
+    words: "factors remove",
+    example: { target: [SUB, "app"], input: {} },
+  }),
+  /**
+   * Removes all passkeys, the authenticator app and the recovery codes.
+   *
+   * For somebody who has lost them. Verify first who is asking. Ends all sessions; if mail is configured, the person gets a mail. An
+   * account without a password can then sign in only after a reset by mail.
+   *
+   * @returns `false` if the account has no factor.
+   */
+  removeFactors: operation({
+    ...HELPS,
+    effect: "remove",
+    input: NONE,
+    output: NONE,
+    confirm: "final",
+    audit: ["account.factors_removed"],
+    errors: [],
+    missing: "second factor",
+    words: "factors remove-all",
+    example: ANY,
+  }),
+  /**
+   * Makes new recovery codes, which are shown once.
+   *
+   * Verify first who is asking: together with the password, one of these codes is enough to sign in. The old codes stop working, all
+   * sessions end, and if mail is configured, the person gets a mail. Hand over the codes in a way that nobody else can read them.
+   *
+   * @throws NotFound if there is no such account.
+   * @throws SignInError `not_applicable` if it has no second factor.
+   */
+  resetRecoveryCodes: operation({
+    ...CHANGES,
+    effect: "verb",
+    input: NONE,
+    output: newCodes,
+    secret: ["recovery_codes"],
+    confirm: "final",
+    audit: ["account.recovery_codes_replaced"],
+    errors: ["not_found", "not_applicable"],
+    words: "factors reset-recovery-codes",
+    example: ANY,
+  }),
+});
+
+/**
+ * The accounts. A wrong argument is an `InvalidArgument` that names the option. A storage fault, or too many concurrent
+ * changes to one account, is `StorageUnavailable`. Every change writes an audit record that names its `actor`.
+ */
+export interface Accounts extends Facade<typeof accounts.rows> {
+  /** Whether this is the password. It takes as long for an account that has none, is disabled or does not exist. */
+  verifyPassword(sub: string, password: string): Promise<boolean>;
+}
