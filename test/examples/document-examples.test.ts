@@ -171,8 +171,8 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     const { sub } = running.ada;
     await running.service.accounts.update(sub, { name: "Augusta" });
     const scope = { service: running.service, sub };
-    const { records } = await snippet("docs/audit.md 1", scope, ["records", "next"]);
-    expect(records).toContainEqual(expect.objectContaining({ action: "account.updated" }));
+    const { items } = await snippet("docs/audit.md 1", scope, ["items", "next"]);
+    expect(items).toContainEqual(expect.objectContaining({ action: "account.updated" }));
   },
 
   async "docs/audit.md 2"() {
