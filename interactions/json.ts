@@ -2,17 +2,11 @@
 import type { ServiceContext } from "../provider/exchange.ts";
 import type { EndedReason } from "../provider/pages.ts";
 import { securityHeaders } from "../core/security-headers.ts";
-import type { EndedSignIn, EndedSignIns } from "./ended.ts";
-import type { Answer, SignInFlow } from "./flow.ts";
-import type { Pages } from "./page.ts";
+import type { EndedSignIn } from "./ended.ts";
+import type { Answer } from "./flow.ts";
+import type { PageServices } from "./services.ts";
 import { CAN_ADD_PASSKEY, languageOf, type Values } from "./steps/step.ts";
 import { describeFor } from "./steps/views.ts";
-
-export interface JsonParts {
-  readonly flow: SignInFlow;
-  readonly pages: Pick<Pages, "visit" | "translator">;
-  readonly ended: EndedSignIns;
-}
 
 /** Answers a GET and a POST that want JSON. */
 export interface JsonHandlers {
@@ -30,7 +24,11 @@ export function wantsJson(ctx: Pick<ServiceContext, "method" | "accepts" | "requ
   return ctx.accepts("html", "json") === "json";
 }
 
-export function createJsonHandlers({ flow, pages, ended }: JsonParts): JsonHandlers {
+export function createJsonHandlers({
+  flow,
+  pages,
+  ended,
+}: Pick<PageServices, "flow" | "pages" | "ended">): JsonHandlers {
   return {
     async show(ctx) {
       const step = await flow.find(ctx);
