@@ -31,6 +31,9 @@ const PAGES: ReadonlySet<string> = new Set([
   "account",
 ]);
 
+/** Endpoints that take JSON of pages of this host. */
+const TAKE_JSON: ReadonlySet<string> = new Set(["interaction", "confirm", "account"]);
+
 // Thousands of requests.
 jest.setTimeout(240_000);
 
@@ -192,9 +195,8 @@ describe("every endpoint of both deployments", () => {
           ["raw NUL", { body: new Uint8Array([0x61, 0x3d, 0x00]) }],
         ];
       },
-      // JSON at an interaction and a mailed link is read, but not without an Origin.
-      ({ status }, { endpoint }) =>
-        status !== 400 && !((endpoint === "interaction" || endpoint === "confirm") && status === 403),
+      // JSON at an interaction, a mailed link and the account is read, but not without an Origin.
+      ({ status }, { endpoint }) => status !== 400 && !(TAKE_JSON.has(endpoint) && status === 403),
     );
     expect(wrong).toEqual([]);
   });
