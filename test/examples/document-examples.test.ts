@@ -16,28 +16,17 @@ import { createNotificationWorker } from "../../notifier/index.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { basic, relyingParty, signIn } from "../flows/relying-party.ts";
 import { ADA, NEWS, startService, useService } from "../flows/running-service.ts";
-import { type Block, blocks, ROOT, writeBlock } from "./documents.ts";
+import { blocks, found, moduleIn, ROOT, writeBlock } from "./documents.ts";
 import { freePorts, start } from "./processes.ts";
 
 const FOLDER = ".cache/examples";
+const moduleOf = <Module>(name: string): Promise<Module> => moduleIn<Module>(name, FOLDER);
 const LOCAL = { oauth2: { url: "http://localhost:3000" }, openid: { url: "http://localhost:3000/openid" } };
 
 const running = useService({ config: { storage: "sqlite::memory:", notifications: { worker: false } } });
 afterAll(() => {
   rmSync(join(ROOT, FOLDER), { recursive: true, force: true });
 });
-
-function found(name: string): Block {
-  const block = blocks().find((each) => each.name === name);
-  if (block === undefined) throw new Error(`there is no ${name}`);
-  return block;
-}
-
-/** The exports of a TypeScript block. */
-async function moduleOf<Module>(name: string): Promise<Module> {
-  const path = writeBlock(found(name), FOLDER);
-  return (await import(pathToFileURL(join(ROOT, path)).href)) as Module;
-}
 
 /** Runs a JavaScript block. @param scope what it takes from the text around it. @param gives the variables to return. */
 async function snippet(

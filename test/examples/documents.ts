@@ -1,4 +1,5 @@
 /** README and docs as data: their code blocks, tables and links. */
+import { pathToFileURL } from "node:url";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
@@ -114,4 +115,17 @@ export function writeBlock(
   mkdirSync(join(ROOT, folder), { recursive: true });
   writeFileSync(join(ROOT, folder, fileOf(block)), `${change(placed)}\nexport {};\n`);
   return `${folder}/${fileOf(block)}`;
+}
+
+/** The block with this name. */
+export function found(name: string): Block {
+  const block = blocks().find((each) => each.name === name);
+  if (block === undefined) throw new Error(`there is no ${name}`);
+  return block;
+}
+
+/** The exports of a TypeScript block, which is written to this folder. */
+export async function moduleIn<Module>(name: string, folder: string): Promise<Module> {
+  const path = writeBlock(found(name), folder);
+  return (await import(pathToFileURL(join(ROOT, path)).href)) as Module;
 }
