@@ -32,7 +32,7 @@ const MAX_SHOWN = 64;
 
 /** A problem with a code. */
 type CodeProblem =
-  | { readonly reason: "required" | "unknown" | "used" | "expired" | "unavailable" | "secondFactor" }
+  | { readonly reason: "required" | "unknown" | "used" | "expired" | "unavailable" | "second-factor" }
   /** Seconds. */
   | { readonly reason: "limited"; readonly retryAfter: number };
 
@@ -361,7 +361,7 @@ function answer(
     case "secondFactor":
       if (hasSecondFactor(person.account))
         return visit.stepUp(DEVICE_PATH, { user_code: shownUserCode(userCode) });
-      return ask(visit, userCode, { reason: "secondFactor" });
+      return ask(visit, userCode, { reason: "second-factor" });
     case "unknown":
     case "used":
     case "expired":

@@ -14,8 +14,8 @@ const NEW_PATH = "/account/email/new";
 
 /** A problem with a new address or a code. */
 type EmailProblem =
-  | { readonly reason: "invalid" | "same" | "noCode" | "noTries" | "gone" }
-  | { readonly reason: "wrongCode"; readonly triesLeft: number }
+  | { readonly reason: "invalid" | "same" | "no-code" | "no-tries" | "gone" }
+  | { readonly reason: "wrong-code"; readonly triesLeft: number }
   /** Seconds. */
   | { readonly reason: "limited"; readonly retryAfter: number };
 
@@ -132,9 +132,9 @@ function emailProblems(
   const { reason: code } = problem;
   const values = {
     wait: problem.reason === "limited" ? waitText(t.locale, problem.retryAfter) : "",
-    tries: problem.reason === "wrongCode" ? problem.triesLeft : "",
+    tries: problem.reason === "wrong-code" ? problem.triesLeft : "",
   };
-  const isAboutField = !["gone", "limited", "noTries"].includes(code);
+  const isAboutField = !["gone", "limited", "no-tries"].includes(code);
   return [{ code, fields: isAboutField ? [field] : [], text: t(`email.problem.${code}`, values) }];
 }
 
@@ -194,12 +194,12 @@ async function confirm(visit: PersonVisit, form: Form, services: PersonServices)
   const { sub } = visit.person.account;
   const link = form.get("action") === "link" ? await linkOf(visit, services) : undefined;
   const proof = link === undefined ? { code: form.get("code") ?? "" } : { link };
-  if ("code" in proof && proof.code.trim() === "") return shown(visit, services, { reason: "noCode" });
+  if ("code" in proof && proof.code.trim() === "") return shown(visit, services, { reason: "no-code" });
   const result = await addressChanges?.confirm(sub, proof, askedAt(visit, devices));
   if (result?.kind === "wrong") {
     const { triesLeft } = result;
     const problem =
-      triesLeft === 0 ? ({ reason: "noTries" } as const) : { reason: "wrongCode" as const, triesLeft };
+      triesLeft === 0 ? ({ reason: "no-tries" } as const) : { reason: "wrong-code" as const, triesLeft };
     return shown(visit, services, problem);
   }
   if (result?.kind === "limited") return visit.limited(result.retryAfter);

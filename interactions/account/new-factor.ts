@@ -32,8 +32,8 @@ type FactorKind = NewFactor["kind"];
 
 /** A problem with a code from a mail, or with a new factor. */
 type NewFactorProblem =
-  | { readonly reason: "noCode" | "noTries" | "gone" | "wrongApp" | "wrongPasskey" | "name" }
-  | { readonly reason: "wrongCode"; readonly triesLeft: number }
+  | { readonly reason: "no-code" | "no-tries" | "gone" | "wrong-app-code" | "wrong-passkey" | "name" }
+  | { readonly reason: "wrong-code"; readonly triesLeft: number }
   /** Seconds. */
   | { readonly reason: "limited"; readonly retryAfter: number };
 
@@ -146,10 +146,10 @@ const newFactor = (t: Translator, { kind: which, problem }: NewFactorLocals, fie
 function problemsOf(t: Translator, field: string, problem: NewFactorProblem | undefined): PageProblem[] {
   if (problem === undefined) return [];
   const { reason: code } = problem;
-  const isAboutField = field !== "" && ["noCode", "wrongCode", "wrongApp"].includes(code);
+  const isAboutField = field !== "" && ["no-code", "wrong-code", "wrong-app-code"].includes(code);
   const values = {
     wait: problem.reason === "limited" ? waitText(t.locale, problem.retryAfter) : "",
-    tries: problem.reason === "wrongCode" ? problem.triesLeft : "",
+    tries: problem.reason === "wrong-code" ? problem.triesLeft : "",
   };
   return [{ code, fields: isAboutField ? [field] : [], text: t(`methods.problem.${code}`, values) }];
 }
@@ -212,8 +212,8 @@ async function begin(addition: Addition, code?: string): Promise<void> {
   if (begun.kind === "wrong") {
     const { triesLeft } = begun;
     return triesLeft === 0
-      ? showConfirmation(addition, false, { reason: "noTries" })
-      : showConfirmation(addition, true, { reason: "wrongCode", triesLeft });
+      ? showConfirmation(addition, false, { reason: "no-tries" })
+      : showConfirmation(addition, true, { reason: "wrong-code", triesLeft });
   }
   if (code === undefined) return visit.done(METHODS_PATH, "factorsFull");
   return showConfirmation(addition, false, { reason: "gone" });
@@ -247,7 +247,7 @@ async function add(addition: Addition, form: Form): Promise<void> {
     case "limited":
       return visit.limited(added.retryAfter);
     case "wrong":
-      return showSetUp(addition, made, { reason: which === "app" ? "wrongApp" : "wrongPasskey" });
+      return showSetUp(addition, made, { reason: which === "app" ? "wrong-app-code" : "wrong-passkey" });
     case "limit_reached":
       return visit.done(METHODS_PATH, "factorsFull");
     case "stale":
@@ -300,7 +300,7 @@ const newFactorPage = (which: FactorKind): PersonPage => {
         if (action !== "code") return send(addition);
         const code = form.get("code") ?? "";
         return code.trim() === ""
-          ? showConfirmation(addition, true, { reason: "noCode" })
+          ? showConfirmation(addition, true, { reason: "no-code" })
           : begin(addition, code);
       }),
   };

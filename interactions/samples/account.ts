@@ -106,7 +106,7 @@ export function accountSamples(text: Text): readonly Sample[] {
       "account-email-changed": { notice: "address" },
       "account-email-not-confirmed": { isConfirmed: false, notice: "addressCancelled" },
       "account-email-pending": { pending, notice: "codeSent" },
-      "account-email-wrong-code": { pending, problem: { reason: "wrongCode", triesLeft: 3 } },
+      "account-email-wrong-code": { pending, problem: { reason: "wrong-code", triesLeft: 3 } },
       "account-email-link": { pending: { ...pending, hasLink: true } },
     }),
     ...states(newAddressView, newAddress, {
@@ -187,20 +187,20 @@ function methodSamples(text: Text, common: PersonLocals): readonly Sample[] {
       "account-methods-code": {
         isSent: true,
         isGuarded: true,
-        problem: { reason: "wrongCode", triesLeft: 3 },
+        problem: { reason: "wrong-code", triesLeft: 3 },
       },
-      "account-methods-no-code": { isSent: true, problem: { reason: "noCode" } },
-      "account-methods-no-tries": { problem: { reason: "noTries" } },
+      "account-methods-no-code": { isSent: true, problem: { reason: "no-code" } },
+      "account-methods-no-tries": { problem: { reason: "no-tries" } },
       "account-methods-code-gone": { problem: { reason: "gone" } },
       "account-methods-confirm-limited": { problem: limited },
     }),
     ...states(newAppView, newApp, {
       "account-methods-new-app": {},
-      "account-methods-new-app-wrong": { problem: { reason: "wrongApp" } },
+      "account-methods-new-app-wrong": { problem: { reason: "wrong-app-code" } },
     }),
     ...states(newPasskeyView, newPasskey, {
       "account-methods-new-passkey": {},
-      "account-methods-new-passkey-refused": { problem: { reason: "wrongPasskey" } },
+      "account-methods-new-passkey-refused": { problem: { reason: "wrong-passkey" } },
       "account-methods-new-passkey-no-name": { problem: { reason: "name" } },
     }),
     ...states(codesView, codes, {
@@ -283,7 +283,7 @@ function deviceSamples(text: Text, common: PersonLocals): readonly Sample[] {
       "device-used": { problem: { reason: "used" } },
       "device-expired": { problem: { reason: "expired" } },
       "device-unavailable": { problem: { reason: "unavailable" } },
-      "device-second-factor": { problem: { reason: "secondFactor" } },
+      "device-second-factor": { problem: { reason: "second-factor" } },
       "device-limited": { problem: { reason: "limited", retryAfter: 90 } },
     }),
     ...states(compareView, compare, {

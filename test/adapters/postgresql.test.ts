@@ -40,14 +40,14 @@ describe("a PostgreSQL that can't be used", () => {
 
   it.each([
     ["127.0.0.1:1/x", "storage_unavailable: the PostgreSQL of config.storage can't be used (ECONNREFUSED)"],
-    ["127.0.0.1:none/x", "configuration: config.storage: is not a `postgresql://` URL with a host"],
+    ["127.0.0.1:none/x", "invalid_configuration: config.storage: is not a `postgresql://` URL with a host"],
     [
       "127.0.0.1:1/x?sslmode=verify-full&sslrootcert=/none.pem",
-      "configuration: config.storage: the file of sslrootcert, /none.pem, can't be read (ENOENT)",
+      "invalid_configuration: config.storage: the file of sslrootcert, /none.pem, can't be read (ENOENT)",
     ],
     [
       `127.0.0.1:1/x?sslcert=${import.meta.filename}&sslkey=${import.meta.filename}`,
-      "configuration: config.storage: the files of sslrootcert, sslcert and sslkey can't be used for TLS (ERR_OSSL_PEM_NO_START_LINE)",
+      "invalid_configuration: config.storage: the files of sslrootcert, sslcert and sslkey can't be used for TLS (ERR_OSSL_PEM_NO_START_LINE)",
     ],
   ])("is at %s", async (place, sentence) => {
     expect(await refused(`postgresql://user:${SECRET}@${place}`)).toBe(sentence);
@@ -73,10 +73,10 @@ describe("a PostgreSQL that can't be used", () => {
       `postgresql://${user}:${SECRET}@${url.host}/${database}`;
     const own = url.pathname.slice(1);
     expect(await refused(as("postgres", "none"))).toBe(
-      "configuration: config.storage: PostgreSQL has no database of this name",
+      "invalid_configuration: config.storage: PostgreSQL has no database of this name",
     );
     expect(await refused(as("nobody", own))).toBe(
-      "configuration: config.storage: PostgreSQL refuses the user or the password",
+      "invalid_configuration: config.storage: PostgreSQL refuses the user or the password",
     );
     expect(await refused(as("reader", own))).toMatch(/^configuration: .*may create tables and functions$/);
   });

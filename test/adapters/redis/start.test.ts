@@ -195,14 +195,14 @@ describe("the server", () => {
   it("a Redis Cluster is refused", async () => {
     const redis = await redisWith("--cluster-enabled", "yes");
     expect((await attempt(redis.url)).refused).toBe(
-      "configuration: config.artifacts: this is a Redis cluster, which can't be used: name one server, a primary",
+      "invalid_configuration: config.artifacts: this is a Redis cluster, which can't be used: name one server, a primary",
     );
   });
 
   it("a replica is refused", async () => {
     const redis = await redisWith("--replicaof", "127.0.0.1 1");
     expect((await attempt(redis.url)).refused).toBe(
-      "configuration: config.artifacts: this Redis is a replica: name the primary",
+      "invalid_configuration: config.artifacts: this Redis is a replica: name the primary",
     );
   });
 

@@ -81,7 +81,7 @@ describe("an address", () => {
   it("of a missing database is refused: the first database does not take its place", async () => {
     const redis = await redisWith();
     expect(await refused(`${redis.url}/16`)).toBe(
-      "configuration: config.queue: this Redis has no database of this number",
+      "invalid_configuration: config.queue: this Redis has no database of this number",
     );
   });
 });
@@ -132,14 +132,14 @@ describe("what this Redis is", () => {
   it("a Redis Cluster is refused", async () => {
     const redis = await redisWith("--cluster-enabled", "yes");
     expect(await refused(redis.url)).toBe(
-      "configuration: config.queue: this is a Redis cluster, which can't be used: name one server, a primary",
+      "invalid_configuration: config.queue: this is a Redis cluster, which can't be used: name one server, a primary",
     );
   });
 
   it("a replica is refused", async () => {
     const redis = await redisWith("--replicaof", "127.0.0.1 1");
     expect(await refused(redis.url)).toBe(
-      "configuration: config.queue: this Redis is a replica: name the primary",
+      "invalid_configuration: config.queue: this Redis is a replica: name the primary",
     );
   });
 
