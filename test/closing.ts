@@ -9,6 +9,7 @@ import { afterAll, afterEach, beforeAll, beforeEach } from "@jest/globals";
 
 type Close = () => unknown;
 
+const servers: Close[] = [];
 const ofFile: Close[] = [];
 const ofTest: Close[] = [];
 let isInTest = false;
@@ -32,11 +33,22 @@ afterEach(async () => {
   isInTest = false;
   await closeAll(ofTest);
 });
-afterAll(() => closeAll(ofFile));
+afterAll(async () => {
+  try {
+    await closeAll(ofFile);
+  } finally {
+    await closeAll(servers);
+  }
+});
 
 /** Calls this at the end of the test, or of the file; see above. */
 export function atEnd(close: Close): void {
   (isInTest ? ofTest : ofFile).push(close);
+}
+
+/** Calls this after the file, when all that may use it is closed, whoever started it. */
+export function atVeryEnd(close: Close): void {
+  servers.push(close);
 }
 
 /** Closes it at the end; see above. */

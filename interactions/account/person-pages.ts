@@ -277,7 +277,8 @@ export function createPersonPages(
     if (form === undefined) return answers.refuse(400, "invalid_request", UNREADABLE);
     if (!seals.isToken(person, request.path, form.get("csrf") ?? ""))
       return answers.refuse(403, "stale_form", "csrf is not that of this page and session");
-    const action = form.get("action") ?? "submit";
+    // Empty is the same as left out.
+    const action = form.get("action") || "submit";
     if (!page.views.some(({ takes }) => ownValue(takes, action) !== undefined))
       return answers.refuse(400, "invalid_request", "the page has no such action");
     const visited = visit(ctx, person, request, answers);

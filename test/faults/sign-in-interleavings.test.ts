@@ -212,7 +212,7 @@ describe("an authorization with a session", () => {
 
 describe("100 wrong passwords in parallel", () => {
   it("take the ten points of the form before the account is looked up; the rest is 429, and so is the right password then [D-TOKEN-21]", async () => {
-    const limited = await openStage({ rateLimits: {} });
+    const limited = closing(await openStage({ rateLimits: {} }));
     const { username } = await limited.person();
     const person = new Person(username);
     const location = await person.begin(authorizeUrl(limited.oauth2, limited.clients.news));

@@ -103,6 +103,15 @@ let running: SelfService;
 const clock = new TestClock();
 let people = 0;
 
+const kinds = { ...KINDS };
+
+// Files that run after this one in the same process share these tables.
+afterAll(() => {
+  Object.assign(KINDS, kinds);
+  delete (WAYS as Record<string, Way>)["badge"];
+  (SIGN_IN_WAYS as SignInWay[]).pop();
+});
+
 beforeAll(async () => {
   Object.assign(KINDS, collectKinds([...KINDS.all, BADGE]));
   (WAYS as Record<string, Way>)["badge"] = way;

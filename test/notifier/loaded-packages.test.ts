@@ -89,13 +89,13 @@ it("nor does a worker over Redis, and one that names the main entry: only the dr
   );
 });
 
-it("--help loads nothing but the reader of the command line, so that it is fast", async () => {
+it("--help loads nothing but the reader of the command line and the schemas, so that it is fast", async () => {
   const env = { NODE_OPTIONS: `--import ${TOLD}` };
   for (const words of [["--help"], ["serve", "--help"]]) {
     const program = start("cli/main.ts", { args: words, cwd: folder, env });
     running.push(program);
     await expect(program.ended).resolves.toBe(0);
-    expect(packagesIn(program.output())).toEqual(["commander"]);
+    expect(packagesIn(program.output())).toEqual(["commander", "zod"]);
   }
 });
 

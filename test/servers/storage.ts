@@ -3,8 +3,8 @@
  * `postgresql`, `mongodb` and `mongodb+redis`. The servers are started when the first service needs them, once for a test file.
  */
 import { randomBytes } from "node:crypto";
-import { afterAll } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
+import { atVeryEnd } from "../closing.ts";
 import type { MongoServer } from "./mongodb.ts";
 import { openOwnPostgres, type OwnPostgres } from "./postgresql.ts";
 import { openOwnRedis, type OwnRedis } from "./redis.ts";
@@ -33,7 +33,7 @@ interface Servers {
 
 const servers: Servers = {};
 
-afterAll(async () => {
+atVeryEnd(async () => {
   await (await servers.redis)?.close();
   await (await servers.mongo)?.close();
   await (await servers.postgres)?.close();
