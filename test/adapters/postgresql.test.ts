@@ -78,7 +78,9 @@ describe("a PostgreSQL that can't be used", () => {
     expect(await refused(as("nobody", own))).toBe(
       "invalid_configuration: config.storage: PostgreSQL refuses the user or the password",
     );
-    expect(await refused(as("reader", own))).toMatch(/^configuration: .*may create tables and functions$/);
+    expect(await refused(as("reader", own))).toMatch(
+      /^invalid_configuration: .*may create tables and functions$/,
+    );
   });
 });
 
