@@ -27,7 +27,8 @@ export function encrypt(key: KeyObject, context: string, text: string): string {
 /** The text; `undefined` if the key, the context or the sealed text is wrong. */
 export function decrypt(key: KeyObject, context: string, sealed: string): string | undefined {
   const raw = Buffer.from(sealed, "base64url");
-  if (raw.length < IV_BYTES + TAG_BYTES) return undefined;
+  // Node skips what is not Base64url, so one text could be written in many ways.
+  if (raw.length < IV_BYTES + TAG_BYTES || raw.toString("base64url") !== sealed) return undefined;
   const decipher = createDecipheriv("aes-256-gcm", key, raw.subarray(0, IV_BYTES), {
     authTagLength: TAG_BYTES,
   });

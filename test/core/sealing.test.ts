@@ -46,6 +46,15 @@ describe("sealing", () => {
     expect(decrypt(key, "c", sealed.subarray(0, -1).toString("base64url"))).toBeUndefined();
   });
 
+  it("opens a text as it was sealed, and in no other spelling", () => {
+    for (const text of ["", "1", "22"]) {
+      const sealed = encrypt(key, "c", text);
+      for (const other of [`${sealed}A`, `${sealed}=`, `${sealed}*`, ` ${sealed}`, `${sealed}\n`])
+        expect(decrypt(key, "c", other)).toBeUndefined();
+      expect(decrypt(key, "c", sealed)).toBe(text);
+    }
+  });
+
   it("derives different keys for different purposes and secrets", () => {
     const keys = [
       deriveKey("a", "x"),
