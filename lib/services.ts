@@ -45,7 +45,7 @@ export interface Services extends PageServices, EndpointServices {
   readonly pages: PageServices["pages"];
 }
 
-/** Everything behind the endpoints. oidc-provider checks its settings: a mistake stops the start. */
+/** Everything behind the endpoints. The start fails if oidc-provider refuses its settings. */
 export function createHttpServices(
   given: AccountServices & Pick<ProviderServices, "backchannel" | "onProvider">,
   {

@@ -117,7 +117,7 @@ class OpenedWhenNeeded implements Scheduler {
 }
 
 /**
- * @param process.keepAlive whether the worker keeps the process alive because the process does nothing else; default `false`.
+ * @param process.keepAlive whether the worker keeps the process alive, for a process that does nothing else. Default: `false`.
  * @param process.opensQueue when a queue in Redis is opened, which writes to it: `when needed` is for a process that may have
  * nothing to deliver. Default `at once`, so that the start fails if it can't be used.
  * @throws StorageUnavailable when the Redis of `config.queue` can't be used.

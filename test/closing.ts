@@ -1,6 +1,6 @@
 /**
- * Tests do not close what they open: helpers say here how it is closed. What a test or its `beforeEach` opens is closed after
- * the test, everything else after the file; the last is closed first.
+ * Closes what tests open, so that they don't have to: helpers register here how. What a test or its `beforeEach` opens is closed
+ * after the test, everything else after the file, in reverse order.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

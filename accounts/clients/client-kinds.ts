@@ -88,7 +88,7 @@ export interface Setting {
 const everyKind: Question = () => true;
 const page = { has: signsPeopleIn, unset: null, stored: "if set" } as const;
 
-/** The settings, in the order in which the calls show them. */
+/** The settings, in the order in which calls return them. */
 export const SETTINGS = {
   client_secret: { has: isConfidential },
   name: { has: everyKind, stored: "always" },

@@ -31,7 +31,7 @@ import { ID_TOKEN_ALGORITHMS, type IdTokenAlgorithm } from "../../records/direct
 
 /** The signing keys of a running service. */
 export interface SigningKeys {
-  /** As `service.keys` has them, and the other two. */
+  /** `list`, `rotate` and `retire` are those of `service.keys`. */
   list(): Promise<SigningKey[]>;
   rotate(caller?: Caller): Promise<SigningKey[]>;
   retire(kid: string, caller?: Caller): Promise<void>;

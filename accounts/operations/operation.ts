@@ -8,7 +8,7 @@ import type { AuditAction } from "../../records/audit/actions.ts";
 import { type Caller, SYSTEM } from "../../records/audit/audit-event.ts";
 import { anyString, type CallOptions, callerOf, checked, exactly, integer } from "../arguments.ts";
 
-/** What calls take by position, by the names that editors show. The comments are the texts of the operands of commands. */
+/** Positional arguments of calls, with the names that editors show. Their comments describe the operands of commands. */
 export interface Positions {
   /** The account: its sub, or the username, e-mail address or user_id that only it has */
   readonly sub: [sub: string];
@@ -65,7 +65,7 @@ export interface Row<
   readonly effect: F;
   /** What it is about: the first arguments of the call, segments of a path, operands of the command. */
   readonly target: T;
-  /** Members of the input that the library takes by position, before the others. */
+  /** Members of the input that are positional arguments of the library's call. The other members follow as one object. */
   readonly positional?: P;
   /** Members of a body, options of the command, fields of a form; their comments are the texts. */
   readonly input: I;

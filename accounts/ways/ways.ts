@@ -14,7 +14,7 @@ import {
   type StoredRecoveryCodes,
 } from "../../records/factors/factor-kinds.ts";
 
-/** Wrong codes in a row after which an app accepts none, until a passkey, a recovery code or an operator helps. */
+/** After this many wrong codes in a row, an app is locked until the person uses a passkey or a recovery code, or an operator helps. */
 export const MAX_WRONG_CODES = 100;
 
 /** The second factors of an account, as `accounts.factors` returns them. Times are in seconds since the epoch. */

@@ -175,6 +175,14 @@ export const apisMember = z
 export const apisOf = (apis: readonly ConsentApi[]): z.output<typeof apisMember> =>
   apis.map(({ name, scopes }) => ({ name, scopes: scopes.map(({ label }) => label) }));
 
+/** The field that chooses one item of a list; no field for an empty list. */
+export const choiceOf = (
+  name: string,
+  label: string,
+  options: NonNullable<PageField["options"]>,
+): readonly PageField[] =>
+  options.length === 0 ? [] : [{ type: "select", autocomplete: "off", required: true, name, label, options }];
+
 /** The ways to the other pages of a list. */
 export const listLinks = (
   t: Translator,

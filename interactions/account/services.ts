@@ -21,6 +21,7 @@ import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts"
 import {
   apisMember,
   apisOf,
+  choiceOf,
   listLinks,
   type PersonLocals,
   type PersonView,
@@ -84,7 +85,6 @@ export const servicesView: PersonView<ServicesLocals> = personView({
     devices: z.array(section({ id: z.string(), label: z.string(), since: seconds })).readonly(),
   },
   content(t, { base, services, devices, offersDevices, ...locals }) {
-    const choice = { type: "select", autocomplete: "off", required: true } as const;
     const options = services.map(({ key: value, name: label }) => ({ value, label }));
     const connected = devices.map(({ id: value, client: { name: label } }) => ({ value, label }));
     return {
@@ -96,12 +96,8 @@ export const servicesView: PersonView<ServicesLocals> = personView({
             ? [t("services.none.text")]
             : [],
       fields: [
-        ...(options.length === 0
-          ? []
-          : [{ ...choice, name: "service", label: t("account.services"), options }]),
-        ...(connected.length === 0
-          ? []
-          : [{ ...choice, name: "device", label: t("devices.title"), options: connected }]),
+        ...choiceOf("service", t("account.services"), options),
+        ...choiceOf("device", t("devices.title"), connected),
       ],
       actions: [
         ...(options.length === 0

@@ -8,7 +8,7 @@ import { shortenedAddress } from "../../records/audit/origin.ts";
 import { browserName, deviceOf } from "../look/browsers.ts";
 import { moments } from "../look/moments.ts";
 import type { PersonPage } from "./person-pages.ts";
-import { listLinks, type PersonLocals, type PersonView, personView } from "./person-view.ts";
+import { choiceOf, listLinks, type PersonLocals, type PersonView, personView } from "./person-view.ts";
 
 const PATH = "/account/sessions";
 
@@ -62,17 +62,12 @@ export const sessionsView: PersonView<SessionsLocals> = personView({
       isThis ? [] : [{ value: session.uid, label: browserName(t, session) }],
     );
     const browsers = remembered.map((each) => ({ value: each.id, label: browserName(t, each) }));
-    const choice = { type: "select", autocomplete: "off", required: true } as const;
     return {
       title: t("account.sessions"),
       texts: [t("sessions.text")],
       fields: [
-        ...(options.length === 0
-          ? []
-          : [{ ...choice, name: "session", label: t("account.sessions"), options }]),
-        ...(browsers.length === 0
-          ? []
-          : [{ ...choice, name: "remembered", label: t("sessions.remembered"), options: browsers }]),
+        ...choiceOf("session", t("account.sessions"), options),
+        ...choiceOf("remembered", t("sessions.remembered"), browsers),
       ],
       actions: [
         ...(options.length === 0 ? [] : [{ name: "end", label: t("sessions.end") }]),

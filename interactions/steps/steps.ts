@@ -1,13 +1,12 @@
-/** The table of steps. To add a step, add a row and a file. */
+/** The table of steps. To add a step, add a row. */
 import { confirmEmail } from "./confirm-email.ts";
 import { consent } from "./consent.ts";
 import { continueAs } from "./continue.ts";
 import { enrol, enrolConfirm, recoveryCodes } from "./enrol.ts";
 import { forgotPassword } from "./forgot-password.ts";
-import { offerPasskey } from "./offer-passkey.ts";
-import { login } from "./login.ts";
+import { login, reauthenticate } from "./login.ts";
 import { newPassword } from "./new-password.ts";
-import { reauthenticate } from "./reauthenticate.ts";
+import { offerPasskey } from "./offer-passkey.ts";
 import { register } from "./register.ts";
 import { reviewMethods } from "./review-methods.ts";
 import { secondFactor } from "./second-factor.ts";
