@@ -6,10 +6,9 @@ import { pagesOf } from "../core/pages.ts";
 import type { AuditRecord } from "../records/audit/audit-event.ts";
 import type { Command } from "./program/command.ts";
 import { type Call, onService } from "./program/on-service.ts";
-import { commandsOf } from "./program/operation-command.ts";
+import { commandsOf, PAGE } from "./program/operation-command.ts";
 import { readInput } from "./program/operation-options.ts";
 
-const PAGE = 500;
 /** Pause between polls of `audit tail`. */
 const POLL_INTERVAL_MS = 1_000;
 /** How many records `audit tail` begins with. */

@@ -8,12 +8,11 @@ import { findSub, SUB } from "./program/account-name.ts";
 import type { Command, CommandOption } from "./program/command.ts";
 import { CommandFailure, misused } from "./program/command-failure.ts";
 import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./program/on-service.ts";
+import { PAGE } from "./program/operation-command.ts";
 import { pagesOf } from "../core/pages.ts";
 
 const ID = { form: "ID", about: "the webhook-id of the delivery" };
 const RECEIVER = { form: "RECEIVER", about: "service:KEY, group:KEY or portal:KEY" };
-/** How many deliveries are read at a time. */
-const PAGE = 500;
 const DEFAULT_LIMIT = 100;
 
 const COLUMNS = [

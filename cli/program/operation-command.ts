@@ -47,8 +47,8 @@ export type ByHand = (call: Call, read: Read) => Promise<void>;
 
 const capitalized = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
 
-/** How many a list reads at a time. */
-const PAGE = 500;
+/** How many items of a list a command reads at a time. */
+export const PAGE = 500;
 
 const isEmpty = (value: unknown): boolean =>
   value === null || value === undefined || (typeof value === "object" && Object.keys(value).length === 0);
