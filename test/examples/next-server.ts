@@ -53,7 +53,7 @@ const vite = await createVite({
   logLevel: "error",
   server: { middlewareMode: true, hmr: false, ws: false, watch: null },
   optimizeDeps: { noDiscovery: true },
-  esbuild: { jsx: "automatic" },
+  oxc: { jsx: { runtime: "automatic" } },
   resolve: { alias },
 });
 const load = async <Module>(path: string): Promise<Module> => (await vite.ssrLoadModule(path)) as Module;
