@@ -53,7 +53,7 @@ async function startOnce(folder: string, config: object): Promise<Start> {
   try {
     const ports: Record<string, string> = {};
     for await (const line of createInterface({ input: child.stdout })) {
-      const [, what = "", port = ""] = /^(listening|health and metrics) on port (\d+)/.exec(line) ?? [];
+      const [, what = "", port = ""] = /"msg":"(listening|health and metrics) on port (\d+)/.exec(line) ?? [];
       ports[what] = port;
       if (what === "listening") break;
     }

@@ -96,8 +96,12 @@ function capitalised(text: string): string {
   return text.slice(0, 1).toUpperCase() + text.slice(1);
 }
 
-/** @param onCall carries out a command. */
+/**
+ * @param words the command line. Nouns that are not in it get no commands: a start need not wait for all their options.
+ * @param onCall carries out a command.
+ */
 function buildProgram(
+  words: readonly string[],
   { commands, nouns }: CommandTable,
   { out }: Pick<CommandContext, "out">,
   onCall: (command: Command, args: Arguments) => Promise<void>,
@@ -129,6 +133,7 @@ function buildProgram(
       .command(noun)
       .summary(about)
       .description(`${capitalised(about)}.`);
+    if (!words.includes(noun)) continue;
     for (const command of commands.filter(
       ({ words: [first, verb] }) => first === noun && verb !== undefined,
     )) {
@@ -218,7 +223,7 @@ export async function run(
 ): Promise<number> {
   let exitCode = 0;
   const words = withHelp(argv, table);
-  const program = buildProgram(table, context, async (command, args) => {
+  const program = buildProgram(words, table, context, async (command, args) => {
     const carryOut = await command.load();
     exitCode = await carryOut(args, context);
   });

@@ -136,7 +136,8 @@ export function onReloadSignal(): ReloadSignal {
 }
 
 /** The keys that a running process can't change. */
-const FIXED = leavesOf(configurationSchema).flatMap(({ path, restart }) => (restart === true ? [path] : []));
+const fixedKeys = (): readonly (readonly string[])[] =>
+  leavesOf(configurationSchema).flatMap(({ path, restart }) => (restart === true ? [path] : []));
 const LISTEN_KEYS = ["port", "host"] as const;
 
 /** The configuration without values that have no effect of their own. */
@@ -156,13 +157,14 @@ function withoutRestart(
 ): { readonly file: ConfigFile; readonly restart: readonly string[] } {
   const [before, after] = [effective(old.configuration), effective(read.configuration)];
   const [address, wanted] = [listenAddressOf(old), listenAddressOf(read)];
-  const changed = FIXED.filter((path) => valueAt(before, path) !== valueAt(after, path));
+  const fixed = fixedKeys();
+  const changed = fixed.filter((path) => valueAt(before, path) !== valueAt(after, path));
   const restart = [
     ...LISTEN_KEYS.filter((key) => address[key] !== wanted[key]),
     ...changed.map((path) => path.join(".")),
   ];
   if (changed.length === 0) return { file: { ...read, ...address }, restart };
-  const config = FIXED.reduce<object>(
+  const config = fixed.reduce<object>(
     (mixed, path) => withValue(mixed, path, valueAt(old.config, path)),
     read.config,
   ) as SignInServiceConfig;
