@@ -293,8 +293,7 @@ function testSignIn(parts: TestSignInParts): TestSignIn {
       return receiver;
     },
     async deliver() {
-      const sealer = await openSealer(service.configuration, storage);
-      delivering ??= createTestDelivering(service, storage, sealer);
+      delivering ??= createTestDelivering(service, storage, await openSealer(service.configuration, storage));
       await delivering.deliverDue();
     },
     async addPerson(overrides = {}) {

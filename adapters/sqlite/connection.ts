@@ -86,6 +86,8 @@ export interface Connection {
   read<T>(work: () => T): Promise<T>;
   /** Runs `work` in a transaction, together with the other writes of this tick. */
   write<T>(work: () => T, options?: WriteOptions): Promise<T>;
+  /** Calls back when a whole transaction was rolled back. */
+  onRollback(listener: () => void): void;
   /** `false` once `close` was called. */
   isOpen(): boolean;
   /** Refuses new calls, waits for the writes that are queued, and closes. */
@@ -203,7 +205,8 @@ export async function connect(
   }: ConnectOptions,
 ): Promise<Connection> {
   const database = await openDatabase(path, prepare);
-  const group = new GroupCommit(createTransaction(database, durability));
+  let onRollback: () => void = () => undefined;
+  const group = new GroupCommit(createTransaction(database, durability, () => onRollback()));
   const prepared = statements(database);
   let closing: Promise<void> | undefined;
 
@@ -235,6 +238,9 @@ export async function connect(
     },
     write(work, { wait = DEFAULT_LOCK_WAIT_MS, relaxed = false } = {}) {
       return closing === undefined ? group.add(work, wait, !relaxed) : Promise.reject(closedFault());
+    },
+    onRollback(listener) {
+      onRollback = listener;
     },
     isOpen: () => closing === undefined,
     close() {

@@ -119,10 +119,14 @@ function createRollback(database: DatabaseSync): () => void {
   };
 }
 
-/** The transactions of one connection, run sequentially. The next may begin before the last is on disk. */
+/**
+ * The transactions of one connection, run sequentially. The next may begin before the last is on disk.
+ * @param onRollback is called when a whole transaction is rolled back.
+ */
 export function createTransaction(
   database: DatabaseSync,
   durability: Pick<Durability, "reached" | "check">,
+  onRollback: () => void = () => undefined,
 ): Transaction {
   const begin = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
@@ -170,6 +174,7 @@ export function createTransaction(
       commit.run();
       return outcomes;
     } catch (error) {
+      onRollback();
       try {
         rollbackIfOpen();
       } catch {

@@ -36,6 +36,17 @@ export function readRow(row: Row): StoredRecord {
   };
 }
 
+/** A record as it was just written. Most are not read again, so its value is parsed by the first read. */
+export function writtenRecord(columns: Omit<StoredRecord, "value">, json: string): StoredRecord {
+  let value: JsonObject | undefined;
+  return {
+    ...columns,
+    get value() {
+      return (value ??= deepFreeze(JSON.parse(json) as JsonObject));
+    },
+  };
+}
+
 /** The record as callers see it. */
 export function toFound(record: StoredRecord, parent?: StoredRecord): Found {
   const { kind, key, value, version, expiresAt } = record;
@@ -57,8 +68,8 @@ const KEPT_OF_A_PAGE = 100;
 const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 
 /**
- * A cache of parsed records. It is emptied when another connection has written to the file; records that this one
- * writes are dropped.
+ * A cache of parsed records. It is emptied when another connection has written to the file, and when a transaction of
+ * this one was rolled back: a record that is in the cache stays in it when it is replaced.
  */
 export class RecordCache {
   readonly #connection: Connection;
@@ -68,15 +79,20 @@ export class RecordCache {
 
   constructor(connection: Connection) {
     this.#connection = connection;
+    connection.onRollback(() => this.#clear());
   }
 
   /** Call it first in every read and commit: empties the cache if another connection has written. */
   refresh(): void {
     const version = this.#connection.foreignVersion();
     if (version === this.#version) return;
+    this.#clear();
+    this.#version = version;
+  }
+
+  #clear(): void {
     this.#byName.clear();
     this.#byId.clear();
-    this.#version = version;
   }
 
   byName(ref: Ref): StoredRecord | undefined {
@@ -93,6 +109,14 @@ export class RecordCache {
     this.#byName.set(nameOf(record), record);
     this.#byId.set(record.id, record);
     return record;
+  }
+
+  /** Keeps what was written, if the record was cached. */
+  replace(columns: Omit<StoredRecord, "value">, json: string): void {
+    if (!this.#byId.has(columns.id)) return;
+    const record = writtenRecord(columns, json);
+    this.#byName.set(nameOf(record), record);
+    this.#byId.set(record.id, record);
   }
 
   forget(id: number): void {
@@ -126,6 +150,11 @@ const isLive = ({ expiresAt }: StoredRecord, now: number): boolean => expiresAt 
 
 export function createRecordReads(connection: Connection, clock: Clock, cache: RecordCache): RecordReads {
   const byName = connection.first(`SELECT ${RECORD_COLUMNS} FROM records AS r WHERE kind = ? AND key = ?`);
+  // In one statement. The names come first, whatever the planner knows about the table.
+  const byNames = connection.all(
+    `SELECT ${RECORD_COLUMNS} FROM json_each(?) AS q
+     CROSS JOIN records AS r ON r.kind = q.value ->> 0 AND r.key = q.value ->> 1`,
+  );
   const byId = connection.first(`SELECT ${RECORD_COLUMNS} FROM records AS r WHERE id = ?`);
   const byKey = connection.all(
     `SELECT ${RECORD_COLUMNS} FROM records AS r WHERE kind = ? AND key > ? ORDER BY key LIMIT ?`,
@@ -156,8 +185,28 @@ export function createRecordReads(connection: Connection, clock: Clock, cache: R
     return found && isLive(found, now) ? found : undefined;
   }
 
-  function find(ref: Ref, withParents: boolean, now: number): Found | undefined {
-    const found = cache.byName(ref) ?? load(byName(ref.kind, ref.key));
+  /** The records with these names, by their names, whether they are live or not. */
+  function findAll(refs: readonly Ref[]): Map<string, StoredRecord> {
+    const found = new Map<string, StoredRecord>();
+    const missing: Ref[] = [];
+    for (const ref of refs) {
+      const record = cache.byName(ref);
+      if (record === undefined) missing.push(ref);
+      else found.set(nameOf(ref), record);
+    }
+    const [first] = missing;
+    const rows =
+      missing.length > 1
+        ? byNames(JSON.stringify(missing.map(({ kind, key }) => [kind, key])))
+        : [first && byName(first.kind, first.key)];
+    for (const row of rows) {
+      const record = load(row);
+      if (record !== undefined) found.set(nameOf(record), record);
+    }
+    return found;
+  }
+
+  function toLive(found: StoredRecord | undefined, withParents: boolean, now: number): Found | undefined {
     if (found === undefined || !isLive(found, now)) return undefined;
     const parent = parentOf(found, now);
     if (parent === undefined) return undefined;
@@ -190,7 +239,8 @@ export function createRecordReads(connection: Connection, clock: Clock, cache: R
     get(refs, withParents) {
       cache.refresh();
       const now = clock.now();
-      return refs.map((ref) => find(ref, withParents, now));
+      const found = findAll(refs);
+      return refs.map((ref) => toLive(found.get(nameOf(ref)), withParents, now));
     },
     list(queries) {
       cache.refresh();

@@ -93,6 +93,13 @@ export function createInsert({
 const readEntries = (entries: string | null): IndexEntry[] =>
   entries === null ? [] : (JSON.parse(entries) as IndexEntry[]);
 
+/** The entries that others lack. */
+const without = (entries: readonly IndexEntry[], others: readonly IndexEntry[]): IndexEntry[] =>
+  entries.filter(
+    ({ name, at, order }) =>
+      !others.some((each) => each.name === name && each.at === at && each.order === order),
+  );
+
 const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 
 const isIn = (refs: readonly Ref[], { kind, key }: Ref): boolean =>
@@ -140,6 +147,9 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
     `UPDATE records SET kind = '', key = id, value = '{}', version = '', expires_at = 0, entries = NULL WHERE id = ?`,
   );
   const addEntry = connection.change(INSERT_ENTRY);
+  const moveEntry = connection.change(
+    "UPDATE entries SET name = ?, at = ?, place = ? WHERE kind = ? AND name = ? AND at = ? AND place = ? AND record = ?",
+  );
   const insert = createInsert(connection);
   const dropEntry = connection.change(
     "DELETE FROM entries WHERE kind = ? AND name = ? AND at = ? AND place = ? AND record = ?",
@@ -182,24 +192,26 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
     };
   }
 
-  /** @param kept entries that stay unchanged. */
+  /** Most changes move a record in one index and leave the others. */
   function changeEntries(
-    change: typeof addEntry,
     { id, kind }: Written,
-    entries: readonly IndexEntry[],
-    kept: readonly IndexEntry[] = [],
+    were: readonly IndexEntry[],
+    are: readonly IndexEntry[],
   ): void {
-    for (const { name, at, order } of entries) {
-      const stays = kept.some((each) => each.name === name && each.at === at && each.order === order);
-      if (!stays) change(kind, name, at, order, id);
+    const added = without(are, were);
+    for (const { name, at, order } of without(were, are)) {
+      const next = added.pop();
+      if (next === undefined) dropEntry(kind, name, at, order, id);
+      else moveEntry(next.name, next.at, next.order, kind, name, at, order, id);
     }
+    for (const { name, at, order } of added) addEntry(kind, name, at, order, id);
   }
 
   /**
    * Removes a record. One with children stays as a tombstone, because a commit must not delete thousands of children.
    */
   function erase(id: number, kind: string, entries: string | null): void {
-    changeEntries(dropEntry, { id, kind }, readEntries(entries));
+    changeEntries({ id, kind }, readEntries(entries), []);
     cache.forget(id);
     if (firstChild(id) === undefined) remove(id);
     else bury(id);
@@ -220,14 +232,14 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
     if (mustBeNew && before?.isLive) return false;
     const fields = [value, version, expiresAt, parentId, entries] as const;
     if (before?.isLive) {
-      cache.forget(before.id);
       replace(...fields, before.id);
+      cache.replace(
+        { id: before.id, kind, key: record.key, version, expiresAt, parent: parentId, entries },
+        value,
+      );
       known.set(nameOf(record), { ...before, version, entries });
       if (before.entries === entries) return true;
-      // Most changes move a record in one index and leave the others.
-      const were = readEntries(before.entries);
-      changeEntries(dropEntry, { id: before.id, kind }, were, index);
-      changeEntries(addEntry, { id: before.id, kind }, index, were);
+      changeEntries({ id: before.id, kind }, readEntries(before.entries), index);
       return true;
     }
     if (before !== undefined) erase(before.id, kind, before.entries);
@@ -273,6 +285,18 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
     return found;
   }
 
+  function write(change: PreparedCommit, now: number): void {
+    for (const ref of change.remove) {
+      const before = existing(ref, now);
+      if (before !== undefined) erase(before.id, ref.kind, before.entries);
+      known.set(nameOf(ref), undefined);
+    }
+    const isNew = change.expect.filter(({ version }) => version === "absent");
+    const names = new Set(isNew.map(({ ref }) => nameOf(ref)));
+    const clashes = change.put.filter((record) => !put(record, change.id, now, names.has(nameOf(record))));
+    if (clashes.length > 0) throw failure(clashes);
+  }
+
   return {
     prepare,
     commit(change) {
@@ -281,21 +305,19 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
       cache.refresh();
       if (failures(change, now, endsParents(change, now)).length > 0)
         throw failure(failures(change, now, true));
-      for (const ref of change.remove) {
-        const before = existing(ref, now);
-        if (before !== undefined) erase(before.id, ref.kind, before.entries);
-        known.set(nameOf(ref), undefined);
+      try {
+        write(change, now);
+      } catch (error) {
+        // What it has written is rolled back.
+        for (const written of known.values()) if (written !== undefined) cache.forget(written.id);
+        throw error;
       }
-      const isNew = change.expect.filter(({ version }) => version === "absent");
-      const names = new Set(isNew.map(({ ref }) => nameOf(ref)));
-      const clashes = change.put.filter((record) => !put(record, change.id, now, names.has(nameOf(record))));
-      if (clashes.length > 0) throw failure(clashes);
     },
     sweep(limit, now) {
       const found = expiredFamilies(now, limit);
       for (const [id, row] of found) {
         const kind = textAt(row, 1);
-        changeEntries(dropEntry, { id, kind }, readEntries(row[2] === null ? null : textAt(row, 2)));
+        changeEntries({ id, kind }, readEntries(row[2] === null ? null : textAt(row, 2)), []);
         cache.forget(id);
       }
       if (found.size > 0) removeAll(JSON.stringify([...found.keys()]));

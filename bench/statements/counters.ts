@@ -42,7 +42,7 @@ class Tally {
 const WRITES = /^\s*(?:INSERT|UPDATE|DELETE|REPLACE|WITH)\b/i;
 /** Statements that begin or end a transaction, or ask SQLite about itself. */
 const FRAME = /^\s*(?:BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|PRAGMA)\b/i;
-const SQLITE_ENTRIES = /^\s*(?:INSERT(?: OR \w+)? INTO|DELETE FROM) entries\b/i;
+const SQLITE_ENTRIES = /^\s*(?:INSERT(?: OR \w+)? INTO|DELETE FROM|UPDATE) entries\b/i;
 
 function bytesOf(value: SQLInputValue): number {
   if (typeof value === "string") return Buffer.byteLength(value);
@@ -67,7 +67,9 @@ export function countSqlite(): Counter {
       value(this: StatementSync, ...parameters: SQLInputValue[]) {
         before(this, parameters);
         const answer = method.apply(this, parameters);
-        if (name === "run" && SQLITE_ENTRIES.test(this.sourceSQL)) tally.indexRows += Number(answer.changes);
+        const rows = name === "run" && SQLITE_ENTRIES.test(this.sourceSQL) ? Number(answer.changes) : 0;
+        // An entry that moves is deleted and inserted.
+        tally.indexRows += /^\s*UPDATE\b/i.test(this.sourceSQL) ? 2 * rows : rows;
         return answer;
       },
     });

@@ -1,4 +1,5 @@
 /** What another process does to a database file: `node child.ts TASK PATH`. */
+import { randomUUID } from "node:crypto";
 import { writeSync } from "node:fs";
 import { once } from "node:events";
 import { DatabaseSync } from "node:sqlite";
@@ -37,7 +38,7 @@ async function fill(path: string): Promise<void> {
   const store = await openSqlite({ path, clock });
   const write = (key: string, length: number): Promise<void> =>
     store.commit({
-      id: key,
+      id: randomUUID(),
       deadline: clock.now() + 5000,
       put: [{ kind: "thing", key, value: { text: "x".repeat(length) } }],
     });
@@ -49,10 +50,12 @@ async function fill(path: string): Promise<void> {
   }
   const small = await Promise.allSettled([write("small", 1), write("large", 4_000_000)]);
   say(small.map((one) => (one.status === "fulfilled" ? "written" : codeOf(one.reason))).join());
-  const found = await store.get(
-    Array.from({ length: written }, (_, key) => ({ kind: "thing", key: String(key) })),
-  );
-  say(String(written > 0 && found.every((one) => one !== undefined)));
+  const all = Array.from({ length: written }, (_, key) => ({ kind: "thing", key: String(key) }));
+  const before = await store.get(all);
+  const [replaced] = await Promise.allSettled([write("0", 4_000_000)]);
+  const [first] = await store.get(all.slice(0, 1));
+  const kept = before.every((one) => one !== undefined) && first?.version === before[0]?.version;
+  say(String(written > 0 && replaced.status === "rejected" && kept));
   await store.close();
 }
 

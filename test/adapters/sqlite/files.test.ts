@@ -257,12 +257,18 @@ describe("the cache of a file", () => {
     const store = await openFile();
     await put(store, "a");
     const before = await find(store, "a");
-    const change = {
-      expect: [{ ref: ref("b"), version: "present" }],
-      put: [thing("a", { value: { n: 2 } })],
-    };
-    await expect(commit(store, change)).rejects.toMatchObject({ code: "condition_failed" });
-    expect(await find(store, "a")).toEqual(before);
+    await put(store, "b");
+    const changed = thing("a", { value: { n: 2 } });
+    // The second one is found when the record is already written.
+    for (const change of [
+      { expect: [{ ref: ref("c"), version: "present" }], put: [changed] },
+      { expect: [{ ref: ref("b"), version: "absent" }], put: [changed, thing("b")] },
+    ]) {
+      await expect(commit(store, change)).rejects.toMatchObject({ code: "condition_failed" });
+      expect(await find(store, "a")).toEqual(before);
+    }
+    await commit(store, { expect: [{ ref: ref("a"), version: before?.version ?? "" }], put: [changed] });
+    expect((await find(store, "a"))?.value).toEqual({ n: 2 });
   });
 
   it("has only some of many records, and each is found", async () => {
