@@ -93,10 +93,11 @@ describe("a name as typed", () => {
     expect(readName(typed)).toBe(name);
   });
 
-  it("read twice is the same, for every character [D-NAME-1]", () => {
+  it("read twice is the same, for every character, in `test:all` also for those without a meaning [D-NAME-1]", () => {
     const changed: string[] = [];
     for (let code = 0; code <= 0x10ffff; code += 1) {
       const character = String.fromCodePoint(code);
+      if (rounds(1, 0) === 1 && /[\p{Cn}\p{Co}]/u.test(character)) continue;
       const name = normalName(`${character}a@b${character}.${character}`);
       if (normalName(name) !== name || name.trim() !== name) changed.push(code.toString(16));
     }
