@@ -5,8 +5,8 @@ import type { Locals } from "./look/views.ts";
 /** The fields of a form; no name is repeated. */
 export type Form = ReadonlyMap<string, string>;
 
-/** The form, or `undefined` if the browser sent one that cannot be read (`status` 400). Other errors are thrown. */
-export async function readable(read: () => Promise<Form>): Promise<Form | undefined> {
+/** What was sent, or `undefined` if it can't be read (`status` 400). Other errors are thrown. */
+export async function readable<Sent>(read: () => Promise<Sent>): Promise<Sent | undefined> {
   try {
     return await read();
   } catch (error) {

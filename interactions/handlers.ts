@@ -1,26 +1,14 @@
-/** The steps as pages: GET and POST of `{base}/interaction/<id>`, and of a step below it. */
+/** The steps at `{base}/interaction/<id>` and below, for browsers and programs. */
 import type { ServiceContext } from "../provider/exchange.ts";
-import { seeOther } from "./answers.ts";
-import type { SignInFlow } from "./flow.ts";
-import type { EndedSignIns } from "./ended.ts";
-import { type Form, isFromHere, readable } from "./forms.ts";
+import type { PageHandlers } from "../provider/pages.ts";
+import { foreignness, readSent, type Sent, wantsJson } from "./submission.ts";
 import { CONFIRM_PATH, ELSEWHERE } from "./confirm.ts";
-import type { LinkCookie } from "./link-cookie.ts";
-import type { Pages } from "./page.ts";
-import { languageOf, type PresentStep } from "./steps/step.ts";
+import { type Reply, send, type Shown, shown, unreadable } from "./reply.ts";
+import type { PageServices } from "./services.ts";
+import { languageOf, type PresentStep, type Values } from "./steps/step.ts";
 import { qrCode } from "./look/qr-code.ts";
 import { offeredFactors } from "./steps/enrol.ts";
 import { stepPage } from "./steps/views.ts";
-
-/** What the handlers are built from. */
-export interface InteractionParts {
-  readonly flow: SignInFlow;
-  readonly pages: Pages;
-  readonly links: LinkCookie;
-  readonly ended: EndedSignIns;
-  /** Path of a UI of a team's own, which shows the steps instead. */
-  readonly ui?: string | undefined;
-}
 
 /** The action of the button that starts the same authorization again. */
 const START_AGAIN = "again";
@@ -28,23 +16,12 @@ const START_AGAIN = "again";
 /** The fields that a person has not typed. */
 const UNTYPED: ReadonlySet<string> = new Set(["csrf", "again", "action", "decision", "can_add_passkey"]);
 
-function wasTyped(form: Form): boolean {
-  return [...form].some(([name, value]) => !UNTYPED.has(name) && value !== "");
+function wasTyped(values: Values): boolean {
+  return [...values].some(([name, value]) => !UNTYPED.has(name) && value !== "");
 }
 
 /** The steps that a link in mail leads to. */
 const LINKED: ReadonlySet<string> = new Set(["confirm-email", "new-password"]);
-
-/** Storage faults are thrown. */
-export interface InteractionHandlers {
-  /** GET: 200 with the step, 303 to a UI of a team's own, or 400 "start again" if this browser has no such sign-in. */
-  readonly show: (ctx: ServiceContext) => Promise<void>;
-  /**
-   * POST: 303 after success; 400 with the step for a wrong or missing entry; 429 after too many attempts; 403
-   * "start again" for a form that is not ours; 400 for an unreadable form.
-   */
-  readonly submit: (ctx: ServiceContext) => Promise<void>;
-}
 
 /** The path of the step as the browser sees it. */
 function addressOf({ exchange: { deployment, uid, step } }: ServiceContext): string {
@@ -52,100 +29,108 @@ function addressOf({ exchange: { deployment, uid, step } }: ServiceContext): str
   return step === undefined ? path : `${path}/${step}`;
 }
 
-/** Handlers over a flow. They know forms and pages, but nothing of OAuth. */
-export function createInteractionHandlers(parts: InteractionParts): InteractionHandlers {
-  const { flow, pages, links, ended, ui } = parts;
+async function shownStep(step: PresentStep, status: number, retryAfter?: number): Promise<Shown> {
+  // A GET would no longer show new recovery codes.
+  const isRepeatable = step.recoveryCodes === undefined;
+  const options = { ...languageOf(step.signIn), isRepeatable, status };
+  const { app } = step.name === "enrol" ? offeredFactors(step.signIn) : { app: null };
+  return shown(
+    stepPage(step.name),
+    app === null ? step : { ...step, qrCode: await qrCode(app.uri) },
+    retryAfter === undefined ? options : { ...options, retryAfter },
+  );
+}
 
+/**
+ * Handlers over a flow. They know nothing of OAuth. Storage faults are thrown.
+ *
+ * GET: the step, or 303 to a UI of a team's own; 400 "start again", or 410, if this browser has no such sign-in. POST: the
+ * next step; 400 with the step for a wrong or missing entry; 429 after too many attempts; 403 for what is not from a page
+ * of this host; 400 for what can't be read.
+ * @param ui path of a UI of a team's own, which shows the steps instead.
+ */
+export function createInteractionHandlers(
+  { flow, pages, links, ended }: Pick<PageServices, "flow" | "pages" | "links" | "ended">,
+  ui?: string,
+): PageHandlers {
   /** This browser has no such sign-in. If a link in mail led here, the page of that link says what to do. */
-  async function missing(ctx: ServiceContext): Promise<void> {
-    if (links.read(ctx) !== undefined && LINKED.has(ctx.exchange.step ?? ""))
-      return seeOther(ctx, `${ctx.exchange.deployment.path}${CONFIRM_PATH}?${ELSEWHERE}=1`);
-    return pages.startAgain(ctx, await ended.find(ctx));
+  async function missing(ctx: ServiceContext): Promise<Reply> {
+    if (!wantsJson(ctx) && links.read(ctx) !== undefined && LINKED.has(ctx.exchange.step ?? ""))
+      return { kind: "leave", location: `${ctx.exchange.deployment.path}${CONFIRM_PATH}?${ELSEWHERE}=1` };
+    return { kind: "gone", ended: await ended.find(ctx) };
   }
 
-  /** The sign-in of a form has ended: its page starts the same authorization again, or says how. */
-  async function late(ctx: ServiceContext, form: Form): Promise<void> {
-    const username = form.get("username") ?? form.get("email");
-    const found = await ended.find(ctx, { again: form.get("again"), username });
-    if (form.get("action") === START_AGAIN && found.location !== undefined)
-      return seeOther(ctx, found.location);
+  /**
+   * The sign-in has ended. The button of its page, or a body with `again` and without `csrf`, starts the same authorization
+   * again.
+   */
+  async function late(ctx: ServiceContext, { action, values }: Sent): Promise<Reply> {
+    const username = values.get("username") ?? values.get("email");
+    const found = await ended.find(ctx, { again: values.get("again"), username });
+    const restarts = wantsJson(ctx) ? !values.has("csrf") : action === START_AGAIN;
+    if (restarts && found.location !== undefined) return { kind: "restart", location: found.location };
     const hasName = found.again !== undefined && (username ?? "").trim() !== "";
-    const typed = hasName ? "name" : wasTyped(form) ? "something" : undefined;
-    return pages.startAgain(ctx, { ...found, ...(typed !== undefined && { typed }) });
+    const typed = hasName ? "name" : wasTyped(values) ? "something" : undefined;
+    return { kind: "gone", ended: { ...found, ...(typed !== undefined && { typed }) } };
   }
 
-  async function send(
-    ctx: ServiceContext,
-    step: PresentStep,
-    status: number,
-    retryAfter?: number,
-  ): Promise<void> {
-    // A GET would no longer show new recovery codes.
-    const isRepeatable = step.recoveryCodes === undefined;
-    const options = { ...languageOf(step.signIn), isRepeatable, status };
-    const { app } = step.name === "enrol" ? offeredFactors(step.signIn) : { app: null };
-    pages.send(
-      ctx,
-      stepPage(step.name),
-      app === null ? step : { ...step, qrCode: await qrCode(app.uri) },
-      retryAfter === undefined ? options : { ...options, retryAfter },
-    );
+  async function show(ctx: ServiceContext): Promise<Reply> {
+    const step = await flow.find(ctx);
+    if (step === undefined) return missing(ctx);
+    if (ui !== undefined && !wantsJson(ctx))
+      return { kind: "leave", location: `${ui}?${new URLSearchParams({ interaction: addressOf(ctx) })}` };
+    return shownStep(step, 200);
+  }
+
+  async function submit(ctx: ServiceContext): Promise<Reply> {
+    const target = await flow.target(ctx);
+    const foreign = foreignness(ctx);
+    const sent = foreign === undefined ? await readSent(ctx) : undefined;
+    // What another site sends counts for nothing.
+    if (target === undefined && (sent !== undefined || !wantsJson(ctx)))
+      return late(ctx, sent ?? { action: "", values: new Map() });
+    const { path: action, uiLocales } = target?.step.signIn ?? {};
+    const startAgain = {
+      ...(action !== undefined && { action }),
+      ...(uiLocales !== undefined && { uiLocales }),
+    };
+    if (foreign !== undefined) return { kind: "forged", description: foreign, startAgain };
+    if (sent === undefined || target === undefined) return unreadable(ctx, uiLocales);
+    const { path } = target.step.signIn;
+    // Another tab has asked for more time.
+    if (sent.action === START_AGAIN && !wantsJson(ctx)) return { kind: "leave", location: path };
+    const outcome = await flow.submit(ctx, target, {
+      csrf: sent.values.get("csrf") ?? "",
+      ...sent,
+      locale: pages.visit(ctx, languageOf(target.step.signIn)).locale,
+    });
+    switch (outcome.kind) {
+      case "done":
+        return { kind: "leave", location: outcome.location };
+      case "next": {
+        const { recoveryCodes, hasEntries } = outcome.step;
+        const next = await shownStep(outcome.step, 200);
+        const isOnlyHere = recoveryCodes !== undefined || hasEntries === true;
+        return isOnlyHere ? next : { kind: "next", location: path, shown: next };
+      }
+      case "invalid":
+        return shownStep(outcome.step, 400);
+      case "limited":
+        return shownStep(outcome.step, 429, outcome.retryAfter);
+      case "gone":
+        return late(ctx, sent);
+      case "forged":
+        return { kind: "forged", description: "csrf is not that of this sign-in", startAgain };
+      case "unusable":
+        break;
+    }
+    const description = "the step has no such action";
+    const hints = uiLocales !== undefined && { uiLocales };
+    return { kind: "refused", status: 400, error: "invalid_request", description, ...hints };
   }
 
   return {
-    async show(ctx) {
-      const step = await flow.find(ctx);
-      if (step === undefined) return missing(ctx);
-      if (ui !== undefined)
-        return seeOther(ctx, `${ui}?${new URLSearchParams({ interaction: addressOf(ctx) })}`);
-      return send(ctx, step, 200);
-    },
-    async submit(ctx) {
-      const target = await flow.target(ctx);
-      if (target === undefined) {
-        // What another site sends counts for nothing.
-        const sent = isFromHere(ctx) ? await readable(() => ctx.exchange.form()) : undefined;
-        return late(ctx, sent ?? new Map());
-      }
-      const { path, uiLocales } = target.step.signIn;
-      const hints = uiLocales !== undefined && { uiLocales };
-      const notOurs = { status: 403, action: path, ...hints } as const;
-      if (!isFromHere(ctx)) return pages.startAgain(ctx, notOurs);
-      const form = await readable(() => ctx.exchange.form());
-      const unusable = {
-        status: 400,
-        error: "invalid_request",
-        description: "the form was incomplete, repeated a field or was too large",
-        ...hints,
-      };
-      if (form === undefined) return pages.error(ctx, unusable);
-      // Another tab has asked for more time.
-      if (form.get("action") === START_AGAIN) return seeOther(ctx, path);
-      const answer = await flow.submit(ctx, target, {
-        csrf: form.get("csrf") ?? "",
-        action: form.get("decision") ?? form.get("action") ?? "submit",
-        values: form,
-        locale: pages.visit(ctx, languageOf(target.step.signIn)).locale,
-      });
-      switch (answer.kind) {
-        case "done":
-          return seeOther(ctx, answer.location);
-        case "next": {
-          const { recoveryCodes, hasEntries } = answer.step;
-          const isOnlyHere = recoveryCodes !== undefined || hasEntries === true;
-          return isOnlyHere ? send(ctx, answer.step, 200) : seeOther(ctx, path);
-        }
-        case "invalid":
-          return send(ctx, answer.step, 400);
-        case "limited":
-          return send(ctx, answer.step, 429, answer.retryAfter);
-        case "gone":
-          return late(ctx, form);
-        case "forged":
-          return pages.startAgain(ctx, notOurs);
-        case "unusable":
-          return pages.error(ctx, unusable);
-      }
-    },
+    show: async (ctx) => send(ctx, pages, await show(ctx)),
+    submit: async (ctx) => send(ctx, pages, await submit(ctx)),
   };
 }

@@ -4,8 +4,8 @@ import type { Context } from "koa";
 import type { EndedSignIn, SentAgain } from "./ended.ts";
 import { isFromHere } from "./forms.ts";
 import type { PageServices } from "./services.ts";
-import { languageOf } from "./steps/step.ts";
-import { describeFor } from "./steps/views.ts";
+import { languageOf, type PresentStep } from "./steps/step.ts";
+import { describeStep } from "./steps/description.ts";
 import type { StepDescription } from "./steps/described-step.ts";
 
 /** The form that the person submitted at your page. */
@@ -82,6 +82,11 @@ export function createInteractions(
     });
   }
 
+  function describe(own: ServiceContext, step: PresentStep): StepDescription {
+    const { locale } = pages.visit(own, languageOf(step.signIn));
+    return describeStep(step, pages.translator(locale));
+  }
+
   async function submit(own: ServiceContext, form: SubmittedStep): Promise<StepAnswer> {
     const target = await flow.target(own);
     if (target === undefined) return { kind: "gone" };
@@ -90,14 +95,14 @@ export function createInteractions(
     const { locale } = pages.visit(own, languageOf(target.step.signIn));
     const submission = { csrf, action, values: new Map(Object.entries(values)), locale };
     const answer = await flow.submit(own, target, submission);
-    return "step" in answer ? { ...answer, step: describeFor(pages, own, answer.step) } : answer;
+    return "step" in answer ? { ...answer, step: describe(own, answer.step) } : answer;
   }
 
   return {
     find: (ctx) =>
       within(ctx, async (own) => {
         const step = await flow.find(own);
-        return step && describeFor(pages, own, step);
+        return step && describe(own, step);
       }),
     ended: (ctx, sent) => within(ctx, (own) => ended.find(own, isFromHere(own) ? sent : {})),
     submit: async (ctx, form) => (await within(ctx, (own) => submit(own, form))) ?? { kind: "gone" },

@@ -14,6 +14,11 @@ export interface Page<Data = undefined> {
   readonly locals: (t: Translator, data: Data) => Locals;
 }
 
+/** A page that programs get as JSON. */
+export interface DescribedPage<Data = undefined> extends Page<Data> {
+  readonly describe: (t: Translator, data: Data) => object;
+}
+
 /** How one request sees the pages. */
 export interface Visit {
   /** The address of the script. Without it the page has none. */

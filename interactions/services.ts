@@ -1,11 +1,16 @@
 /** The parts that this floor adds to those of oidc-provider. */
 import type { ProviderServices } from "../provider/services.ts";
+import type { DeviceCookies } from "./device-cookie.ts";
 import type { EndedSignIns } from "./ended.ts";
 import type { SignInFlow } from "./flow.ts";
+import type { LinkCookie } from "./link-cookie.ts";
 import type { Pages } from "./page.ts";
 
 export interface PageServices extends ProviderServices {
   readonly pages: Pages;
+  /** The link in mail that a browser has followed. */
+  readonly links: LinkCookie;
+  readonly devices: DeviceCookies;
   readonly flow: SignInFlow;
   readonly ended: EndedSignIns;
 }

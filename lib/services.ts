@@ -1,5 +1,4 @@
 /** The composition root of the HTTP side: oidc-provider, the pages, and what they do at the endpoints. */
-import { ACCOUNT_CLIENT, CONSOLE_CLIENT } from "../accounts/clients/client.ts";
 import type { AccountServices } from "../accounts/services.ts";
 import type { EndpointServices } from "../compat/services.ts";
 import { createSigner, deriveKey, hmac } from "../core/sealing.ts";
@@ -16,7 +15,6 @@ import { createDeviceCookies } from "../interactions/device-cookie.ts";
 import { createEndedSignIns } from "../interactions/ended.ts";
 import { createSignInFlow } from "../interactions/flow.ts";
 import { createInteractionHandlers } from "../interactions/handlers.ts";
-import { createJsonHandlers, wantsJson } from "../interactions/json.ts";
 import { createLinkCookie } from "../interactions/link-cookie.ts";
 import { createPages } from "../interactions/pages.ts";
 import { createSignInProtocol } from "../interactions/protocol.ts";
@@ -69,7 +67,7 @@ export function createHttpServices(
     () => keys.signing.inForce(),
   );
   currentProvider();
-  const provider = { ...below, currentProvider };
+  const provider = { ...below, currentProvider, ...cookiesOf(below) };
   return {
     ...provider,
     ...signInSteps(provider),
@@ -79,7 +77,7 @@ export function createHttpServices(
 }
 
 /** The parts that the pages are built from. */
-type PageParts = ProviderServices & Pick<Services, "pages">;
+type PageParts = ProviderServices & Pick<Services, "pages" | "links" | "devices">;
 
 /** The steps of a sign-in, and the page that links in mail lead to. */
 function signInSteps(services: PageParts): Pick<Services, "flow" | "ended" | "interactions" | "confirm"> {
@@ -100,24 +98,16 @@ function signInSteps(services: PageParts): Pick<Services, "flow" | "ended" | "in
     ...services,
     directory: services.storage.directory,
     offers,
-    ...cookiesOf(services),
     forms: createSigner(keys.forms),
     seals: createRequestSeals(formKeys(services, "sign-in again"), services.clock),
-    enrolments: secondFactors.enrolments,
-    ui: configuration.interactions.ui,
   };
   const ended = createEndedSignIns(services, parts.seals);
   const flow = createSignInFlow({ ...parts, protocol: createSignInProtocol(parts) });
-  const html = createInteractionHandlers({ ...parts, flow, ended });
-  const json = createJsonHandlers({ ...parts, flow, ended });
   return {
     flow,
     ended,
-    interactions: {
-      show: (ctx) => (wantsJson(ctx) ? json : html).show(ctx),
-      submit: (ctx) => (wantsJson(ctx) ? json : html).submit(ctx),
-    },
-    confirm: createConfirmHandlers(parts),
+    interactions: createInteractionHandlers({ ...services, flow, ended }, configuration.interactions.ui),
+    confirm: createConfirmHandlers(services, parts),
   };
 }
 
@@ -126,10 +116,7 @@ function accountPages(services: PageParts, notifications: Notifications): readon
   const { configuration, storage, accounts, clock, keys, people, passwords } = services;
   const { operators, profile, interactions } = configuration;
   const signer = createSigner(keys.forms);
-  const gate = createAccountGate({
-    ...services,
-    clientId: ACCOUNT_CLIENT,
-    strictClientId: CONSOLE_CLIENT,
+  const gate = createAccountGate(services, {
     findSignedIn: createSignedIn(services.currentProvider, accounts, sessionCookieName(configuration)),
     returns: createReturnPaths({ ...services, keys: formKeys(services, "account return") }),
   });
@@ -146,7 +133,6 @@ function accountPages(services: PageParts, notifications: Notifications): readon
   const endedCookies = endedSessionCookies(configuration);
   return createAccountPages({
     ...services,
-    ...cookiesOf(services),
     gate,
     operators,
     profile,

@@ -7,12 +7,9 @@ import { shownEmail } from "../../accounts/names.ts";
 import { byCaller } from "../../accounts/arguments.ts";
 import { explainDeliveries } from "../../accounts/plan.ts";
 import { seeOther } from "../answers.ts";
-import type { Pages } from "../page.ts";
 import type { AccountPage } from "../../provider/pages.ts";
-import type { AccountGate } from "./gate.ts";
-import type { PersonPage } from "./person-pages.ts";
+import type { PersonPage, PersonPagesParts } from "./person-pages.ts";
 import { HOME, type PersonLocals, type PersonView, personView } from "./person-view.ts";
-import type { AccountSeals } from "./seals.ts";
 
 const DELETE_PATH = "/account/delete";
 const SIGNED_OUT_PATH = "/account/signed-out";
@@ -52,15 +49,15 @@ export const deletePage: PersonPage = {
   needs: "recent sign-in",
   isUnlimited: true,
   views: [deletionView],
-  async show({ locals, person, send }, { directory }) {
+  async show({ locals, person, show }, { directory }) {
     const { account } = person;
     const notified = await receiversOf(account, directory);
-    send(deletionView, { ...locals, email: shownEmail(account.email), notified });
+    return show(deletionView, { ...locals, email: shownEmail(account.email), notified });
   },
-  async submit({ ctx, person, caller, leave }, _form, { accounts, seals, forgetSession }) {
+  async submit({ ctx, person, caller, leave }, _sent, { accounts, seals, forgetSession }) {
     await accounts.delete(person.account.sub, byCaller(caller));
     forgetSession(ctx);
-    leave(`${SIGNED_OUT_PATH}?done=${seals.sealDeleted()}`);
+    return leave(`${SIGNED_OUT_PATH}?done=${seals.sealDeleted()}`);
   },
 };
 
@@ -88,22 +85,20 @@ async function receiversOf(
 /** Handles the form of the first page, which signs out. */
 export const signOut: NonNullable<PersonPage["submit"]> = async (
   { ctx, person, caller, leave },
-  _form,
+  _sent,
   { sessions, forgetSession },
 ) => {
   await sessions.end(person.account.sub, person.session, { caller, reason: "signed_out" });
   forgetSession(ctx);
-  leave(SIGNED_OUT_PATH);
+  return leave(SIGNED_OUT_PATH);
 };
 
-export interface SignedOutPageParts {
-  readonly pages: Pages;
-  readonly gate: Pick<AccountGate, "find">;
-  readonly seals: Pick<AccountSeals, "isDeleted">;
-}
-
 /** Open to everybody. It says what has happened only in the browser in which it happened. */
-export function signedOutPage({ pages, gate, seals }: SignedOutPageParts): AccountPage {
+export function signedOutPage({
+  pages,
+  gate,
+  seals,
+}: Pick<PersonPagesParts, "pages" | "gate" | "seals">): AccountPage {
   return {
     path: SIGNED_OUT_PATH,
     methods: {

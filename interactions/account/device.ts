@@ -21,6 +21,7 @@ import type { Locals } from "../look/views.ts";
 import { allowedApis, clientLook, consentApi, consentFields } from "../protocol.ts";
 import { apiLists, fieldLabels } from "../steps/description.ts";
 import type { ConsentApi } from "../steps/step.ts";
+import type { Reply } from "../reply.ts";
 import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
 import { apisMember, apisOf, HOME, type PersonLocals, type PersonView, personView } from "./person-view.ts";
 
@@ -185,11 +186,11 @@ export const deviceDoneView: PersonView<PersonLocals & { readonly isConnected: b
 });
 
 /** The form with the code, and what is wrong with it. */
-function ask(visit: PersonVisit, value: string, problem?: CodeProblem): void {
+function ask(visit: PersonVisit, value: string, problem?: CodeProblem): Reply {
   const status = problem === undefined ? 200 : problem.reason === "limited" ? 429 : 400;
   const retryAfter = problem?.reason === "limited" && { retryAfter: problem.retryAfter };
   const shown = typedUserCode(value);
-  visit.send(
+  return visit.show(
     deviceView,
     {
       ...visit.locals,
@@ -225,13 +226,13 @@ export const devicePage: PersonPage = {
   show(visit) {
     const { notice, ...locals } = visit.locals;
     if (notice === "device" || notice === "deviceRefused")
-      return visit.send(deviceDoneView, { ...locals, isConnected: notice === "device" });
+      return visit.show(deviceDoneView, { ...locals, isConnected: notice === "device" });
     // Anybody can make a link, so it fills in nothing but a code.
     const linked = typedUserCode(visit.query.get("user_code") ?? "");
     return ask(visit, linked ?? "");
   },
-  async submit(visit, form, services) {
-    const typed = form.get("user_code") ?? "";
+  async submit(visit, { action, values }, services) {
+    const typed = values.get("user_code") ?? "";
     const userCode = typedUserCode(typed);
     if (userCode === undefined)
       return ask(visit, typed.slice(0, MAX_SHOWN), {
@@ -246,12 +247,10 @@ export const devicePage: PersonPage = {
       noteFailure(visit, services, attempt);
       return ask(visit, typed, { reason: "limited", retryAfter: attempt.retryAfter });
     }
-    const outcome = await enter(visit, services, userCode, form.get("action") ?? "").catch(
-      async (error: unknown) => {
-        await attempt.withdraw();
-        throw error;
-      },
-    );
+    const outcome = await enter(visit, services, userCode, action).catch(async (error: unknown) => {
+      await attempt.withdraw();
+      throw error;
+    });
     if (outcome.kind === "unknown") noteFailure(visit, services, attempt);
     else await attempt.succeed();
     return answer(visit, services, userCode, outcome);
@@ -326,7 +325,7 @@ function answer(
   { audit, clock }: PersonServices,
   userCode: string,
   outcome: Outcome,
-): void {
+): Reply {
   const { ctx, locals, person, caller } = visit;
   switch (outcome.kind) {
     case "connected":
@@ -342,7 +341,7 @@ function answer(
       const { device, client, apis } = outcome;
       // A token for an API never opens the profile, not even for a first-party client.
       const opensAll = client.first_party && device.resource.length === 0;
-      return visit.send(compareView, {
+      return visit.show(compareView, {
         ...locals,
         client,
         logo: clientLook(client, locals.base).logo,
@@ -365,6 +364,7 @@ function answer(
     case "unknown":
     case "used":
     case "expired":
-      return ask(visit, userCode, { reason: outcome.kind });
+      break;
   }
+  return ask(visit, userCode, { reason: outcome.kind });
 }

@@ -3,9 +3,10 @@ import { z } from "zod";
 import { normalName, readName, shownEmail, trimmed } from "../../accounts/names.ts";
 import { section } from "../../config/documented-schema.ts";
 import type { Translator } from "../../core/texts.ts";
-import type { Form } from "../forms.ts";
 import { waitText } from "../look/moments.ts";
 import type { SendOptions } from "../page.ts";
+import type { Reply } from "../reply.ts";
+import type { Sent } from "../submission.ts";
 import { askedAt, type PersonPage, type PersonServices, type PersonVisit } from "./person-pages.ts";
 import { type PageProblem, type PersonLocals, type PersonView, personView } from "./person-view.ts";
 
@@ -147,15 +148,15 @@ const addressPage: PersonPage = {
   views: [addressView],
   isOffered: canChange,
   show: shown,
-  async submit(visit, form, services) {
+  async submit(visit, sent, services) {
+    const { action } = sent;
     const { addressChanges: changes, devices } = services;
     const { sub } = visit.person.account;
-    const action = form.get("action");
     if (action === "cancel") {
       await changes?.cancel(sub);
       return visit.done(PATH, "addressCancelled");
     }
-    if (action !== "again") return confirm(visit, form, services);
+    if (action !== "again") return confirm(visit, sent, services);
     const pending = await changes?.pending(sub);
     const result = pending && (await changes?.start(sub, pending.email, askedAt(visit, devices)));
     if (result === undefined) return shown(visit, services, { reason: "gone" });
@@ -165,7 +166,7 @@ const addressPage: PersonPage = {
   },
 };
 
-async function shown(visit: PersonVisit, services: PersonServices, problem?: EmailProblem): Promise<void> {
+async function shown(visit: PersonVisit, services: PersonServices, problem?: EmailProblem): Promise<Reply> {
   const { email, sub, email_verified: isConfirmed } = visit.person.account;
   const [pending, link] = await Promise.all([services.addressChanges?.pending(sub), linkOf(visit, services)]);
   const data = {
@@ -175,7 +176,7 @@ async function shown(visit: PersonVisit, services: PersonServices, problem?: Ema
     ...(pending && { pending: { email: shownEmail(pending.email), hasLink: link !== undefined } }),
     ...(problem && { problem }),
   };
-  visit.send(addressView, data, answerOf(problem));
+  return visit.show(addressView, data, answerOf(problem));
 }
 
 /** The link that this browser has followed, if it confirms a change of this account. */
@@ -189,11 +190,15 @@ async function linkOf(
   return isOurs ? link : undefined;
 }
 
-async function confirm(visit: PersonVisit, form: Form, services: PersonServices): Promise<void> {
+async function confirm(
+  visit: PersonVisit,
+  { action, values }: Sent,
+  services: PersonServices,
+): Promise<Reply> {
   const { addressChanges, devices, links } = services;
   const { sub } = visit.person.account;
-  const link = form.get("action") === "link" ? await linkOf(visit, services) : undefined;
-  const proof = link === undefined ? { code: form.get("code") ?? "" } : { link };
+  const link = action === "link" ? await linkOf(visit, services) : undefined;
+  const proof = link === undefined ? { code: values.get("code") ?? "" } : { link };
   if ("code" in proof && proof.code.trim() === "") return shown(visit, services, { reason: "no-code" });
   const result = await addressChanges?.confirm(sub, proof, askedAt(visit, devices));
   if (result?.kind === "wrong") {
@@ -215,24 +220,28 @@ const newAddressPage: PersonPage = {
   needs: "recent sign-in",
   views: [newAddressView],
   isOffered: canChange,
-  show: (visit) => sendNewAddress(visit, ""),
-  async submit(visit, form, { addressChanges, devices }) {
+  show: (visit) => showNewAddress(visit, ""),
+  async submit(visit, { values }, { addressChanges, devices }) {
     const { account } = visit.person;
-    const email = trimmed(form.get("email") ?? "");
+    const email = trimmed(values.get("email") ?? "");
     if (account.email_verified && readName(email) === normalName(account.email))
-      return sendNewAddress(visit, email, { reason: "same" });
+      return showNewAddress(visit, email, { reason: "same" });
     const result = await addressChanges?.start(account.sub, email, askedAt(visit, devices));
     if (result?.kind === "limited")
-      return sendNewAddress(visit, email, { reason: "limited", retryAfter: result.retryAfter });
-    if (result?.kind === "invalid") return sendNewAddress(visit, email, { reason: "invalid" });
+      return showNewAddress(visit, email, { reason: "limited", retryAfter: result.retryAfter });
+    if (result?.kind === "invalid") return showNewAddress(visit, email, { reason: "invalid" });
     return visit.done(PATH, "codeSent");
   },
 };
 
 export const emailPages: readonly PersonPage[] = [addressPage, newAddressPage];
 
-function sendNewAddress({ locals, send }: PersonVisit, value: string, problem?: EmailProblem): void {
-  send(newAddressView, { ...locals, value, ...(problem !== undefined && { problem }) }, answerOf(problem));
+function showNewAddress({ locals, show }: PersonVisit, value: string, problem?: EmailProblem): Reply {
+  return show(
+    newAddressView,
+    { ...locals, value, ...(problem !== undefined && { problem }) },
+    answerOf(problem),
+  );
 }
 
 /** The status of a page with a problem. */

@@ -1,15 +1,16 @@
 /** Who may enter the pages under `{base}/account`, and how a person returns to them after signing in. */
 import type { ServiceContext } from "../../provider/exchange.ts";
 import { randomBytes } from "node:crypto";
+import { ACCOUNT_CLIENT, CONSOLE_CLIENT } from "../../accounts/clients/client.ts";
 import { hasSecondFactor } from "../../accounts/factors/factor.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import { type Clock, seconds } from "../../core/clock.ts";
+import { seconds } from "../../core/clock.ts";
 import type { AccountRequest } from "../../provider/pages.ts";
 import { ACR_MFA, satisfies } from "../../provider/authentication.ts";
 import type { FindSignedIn, SignedIn } from "../../provider/account.ts";
 import { seeOther } from "../answers.ts";
-import { demandSignIn, wantsJson } from "../json.ts";
-import type { Pages } from "../page.ts";
+import { type Reply, send } from "../reply.ts";
+import type { PageServices } from "../services.ts";
 import type { ReturnPaths } from "./return-paths.ts";
 
 /** The redirect path of the internal client, below each base URL. */
@@ -47,7 +48,7 @@ export interface AccountGate {
     unsaved?: string,
   ): Promise<SignedIn | undefined>;
   /** Asks for the second factor, and redirects to a page. A person without one comes back unchanged. */
-  stepUp(ctx: ServiceContext, path: string, query: Readonly<Record<string, string>>): void;
+  stepUp(ctx: ServiceContext, path: string, query: Readonly<Record<string, string>>): Reply;
   /**
    * Redirects to a sign-in that ends only with a second factor, and then to the wanted page. A person without one adds
    * one. A form that was sent is lost.
@@ -55,18 +56,6 @@ export interface AccountGate {
   demandSecondFactor(ctx: ServiceContext, request: AccountRequest): void;
   /** Ends the sign-in and redirects to the wanted page. The authorization code is never used; it expires. */
   callback(ctx: ServiceContext, request: AccountRequest): Promise<void>;
-}
-
-/** What the gate is built from. */
-export interface AccountGateParts {
-  readonly findSignedIn: FindSignedIn;
-  readonly returns: ReturnPaths;
-  readonly pages: Pick<Pages, "startAgain">;
-  /** The internal client. */
-  readonly clientId: string;
-  /** The internal client that needs a second factor. */
-  readonly strictClientId: string;
-  readonly clock: Clock;
 }
 
 /** The page that a request is for. A form that was sent is lost. */
@@ -78,9 +67,10 @@ function wantedBy({ method }: ServiceContext, { path, query }: AccountRequest, u
 /** How old a recent sign-in may be. */
 const RECENT_SECONDS = 300;
 
-export function createAccountGate(parts: AccountGateParts): AccountGate {
-  const { findSignedIn, returns, pages, clientId, strictClientId, clock } = parts;
-
+export function createAccountGate(
+  { pages, clock }: Pick<PageServices, "pages" | "clock">,
+  { findSignedIn, returns }: { readonly findSignedIn: FindSignedIn; readonly returns: ReturnPaths },
+): AccountGate {
   function signInUrl(
     ctx: ServiceContext,
     wanted: string,
@@ -88,7 +78,7 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
   ): string {
     const { deployment } = ctx.exchange;
     const parameters = new URLSearchParams({
-      client_id: clientId,
+      client_id: ACCOUNT_CLIENT,
       response_type: "code",
       redirect_uri: deployment.url + CALLBACK_PATH,
       state: returns.seal(ctx, deployment.path + wanted),
@@ -101,11 +91,9 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
   }
 
   /** A HEAD request is led nowhere but to the page itself: the authorization endpoint has no HEAD. */
-  function toSignIn(ctx: ServiceContext, wanted: string, more?: Readonly<Record<string, string>>): void {
+  function toSignIn(ctx: ServiceContext, wanted: string, more?: Readonly<Record<string, string>>): Reply {
     const { deployment, isHead } = ctx.exchange;
-    const location = isHead ? deployment.url + wanted : signInUrl(ctx, wanted, more);
-    if (wantsJson(ctx)) demandSignIn(ctx, location);
-    else seeOther(ctx, location);
+    return { kind: "sign-in", location: isHead ? deployment.url + wanted : signInUrl(ctx, wanted, more) };
   }
 
   function isRecent({ account, acr, signedInAt }: SignedIn): boolean {
@@ -124,7 +112,7 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
     unsaved?: string,
   ): Promise<SignedIn | undefined> {
     const signedIn = await find(ctx);
-    if (signedIn === undefined) toSignIn(ctx, wantedBy(ctx, request, unsaved));
+    if (signedIn === undefined) send(ctx, pages, toSignIn(ctx, wantedBy(ctx, request, unsaved)));
     return signedIn;
   }
 
@@ -134,14 +122,13 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
     async enterRecently(ctx, request, unsaved) {
       const signedIn = await enter(ctx, request, unsaved);
       if (signedIn === undefined || isRecent(signedIn)) return signedIn;
-      toSignIn(ctx, wantedBy(ctx, request, unsaved), { prompt: "login" });
+      send(ctx, pages, toSignIn(ctx, wantedBy(ctx, request, unsaved), { prompt: "login" }));
       return undefined;
     },
-    stepUp(ctx, path, query) {
-      toSignIn(ctx, `${path}?${new URLSearchParams(query)}`, { acr_values: ACR_MFA });
-    },
+    stepUp: (ctx, path, query) =>
+      toSignIn(ctx, `${path}?${new URLSearchParams(query)}`, { acr_values: ACR_MFA }),
     demandSecondFactor(ctx, request) {
-      toSignIn(ctx, wantedBy(ctx, request), { client_id: strictClientId });
+      send(ctx, pages, toSignIn(ctx, wantedBy(ctx, request), { client_id: CONSOLE_CLIENT }));
     },
     async callback(ctx, { query }) {
       const { url } = ctx.exchange.deployment;

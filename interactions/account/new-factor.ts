@@ -10,11 +10,12 @@ import { passkeyCreation, type PasskeyCreation } from "../../accounts/factors/pa
 import { section } from "../../config/documented-schema.ts";
 import type { Translator } from "../../core/texts.ts";
 import { AMR_CODE, amrOfPasskey } from "../../provider/authentication.ts";
-import type { Form } from "../forms.ts";
 import { waitText } from "../look/moments.ts";
 import { groupedKey, qrCode } from "../look/qr-code.ts";
 import { parsed } from "../steps/passkey-sign-in.ts";
 import { answerOf, codeField } from "./email.ts";
+import type { Reply } from "../reply.ts";
+import type { Sent } from "../submission.ts";
 import { askedAt, type PersonPage, type PersonServices, type PersonVisit } from "./person-pages.ts";
 import { type PageProblem, type PersonLocals, type PersonView, personView } from "./person-view.ts";
 import {
@@ -166,18 +167,18 @@ function showConfirmation(
   { visit, services: { clock }, kind: which }: Addition,
   isSent: boolean,
   problem?: NewFactorProblem,
-): void {
+): Reply {
   const { account } = visit.person;
   const isGuarded = (account.address_undos ?? []).some(({ expires_at }) => expires_at > clock.now());
   const data = { ...visit.locals, kind: which, isSent, isGuarded, ...(problem && { problem }) };
-  visit.send(confirmFactorView, data, answerOf(problem));
+  return visit.show(confirmFactorView, data, answerOf(problem));
 }
 
 async function showSetUp(
   { visit, services: { seals }, kind: which }: Addition,
   made: Enrolment,
   problem?: NewFactorProblem,
-): Promise<void> {
+): Promise<Reply> {
   const { app, passkey } = made;
   // Only what this page adds. The excluded passkeys are long, and only the browser needs them.
   const kept =
@@ -190,20 +191,20 @@ async function showSetUp(
   };
   if (which === "app" && app !== null) {
     const { secret, uri } = app;
-    return visit.send(
+    return visit.show(
       newAppView,
       { ...data, app: { qrCode: await qrCode(uri), secret, uri } },
       answerOf(problem),
     );
   }
   if (which === "passkey" && passkey !== null)
-    return visit.send(newPasskeyView, { ...data, passkey: passkey.publicKey }, answerOf(problem));
+    return visit.show(newPasskeyView, { ...data, passkey: passkey.publicKey }, answerOf(problem));
   // Another one was added meanwhile.
   return visit.done(METHODS_PATH, "factorsFull");
 }
 
 /** @param code from the mail, if there is one. */
-async function begin(addition: Addition, code?: string): Promise<void> {
+async function begin(addition: Addition, code?: string): Promise<Reply> {
   const { visit, services, enrolments } = addition;
   const { account, session } = visit.person;
   const begun = await enrolments.begin(account.sub, session, code, askedAt(visit, services.devices));
@@ -219,7 +220,7 @@ async function begin(addition: Addition, code?: string): Promise<void> {
   return showConfirmation(addition, false, { reason: "gone" });
 }
 
-async function send(addition: Addition): Promise<void> {
+async function send(addition: Addition): Promise<Reply> {
   const { visit, services, enrolments, kind: which } = addition;
   const { account, session } = visit.person;
   const sent = await enrolments.sendCode(account.sub, session, askedAt(visit, services.devices));
@@ -228,21 +229,21 @@ async function send(addition: Addition): Promise<void> {
   return visit.done(newFactorPath(which), "factorCode");
 }
 
-async function add(addition: Addition, form: Form): Promise<void> {
+async function add(addition: Addition, { values }: Sent): Promise<Reply> {
   const { visit, services, enrolments, kind: which } = addition;
   const { session } = visit.person;
-  const text = services.seals.decrypt(visit.person, newFactorPath(which), form.get("set-up") ?? "");
+  const text = services.seals.decrypt(visit.person, newFactorPath(which), values.get("set-up") ?? "");
   if (text === undefined) return begin(addition);
   const made = JSON.parse(text) as Enrolment;
-  const name = form.get("name") ?? "";
+  const name = values.get("name") ?? "";
   if (which === "passkey" && passkeyName(name) === undefined)
     return showSetUp(addition, made, { reason: "name" });
   const change = { keepSession: session };
   const at = askedAt(visit, services.devices);
   const added =
     which === "app"
-      ? await enrolments.addApp(made, form.get("code") ?? "", change, at)
-      : await enrolments.addPasskey(made, parsed(form.get("credential")), name, change, at);
+      ? await enrolments.addApp(made, values.get("code") ?? "", change, at)
+      : await enrolments.addPasskey(made, parsed(values.get("credential")), name, change, at);
   switch (added.kind) {
     case "limited":
       return visit.limited(added.retryAfter);
@@ -252,10 +253,6 @@ async function add(addition: Addition, form: Form): Promise<void> {
       return visit.done(METHODS_PATH, "factorsFull");
     case "stale":
       return visit.done(METHODS_PATH, "factorOutdated");
-    case "required":
-    case "last_sign_in_method":
-    case "not_found":
-      return backToMethods(visit);
     case "changed": {
       // The person has just shown this factor, so this session need not be asked for it again.
       const { backupEligible } = { backupEligible: undefined, ...added };
@@ -264,7 +261,12 @@ async function add(addition: Addition, form: Form): Promise<void> {
       if (added.recoveryCodes.length > 0) return showCodes(visit, added.recoveryCodes);
       return doneAt(visit, which === "app" ? "appAdded" : "passkeyAdded", added.sessions_generation);
     }
+    case "required":
+    case "last_sign_in_method":
+    case "not_found":
+      break;
   }
+  return backToMethods(visit);
 }
 
 /**
@@ -276,8 +278,8 @@ const newFactorPage = (which: FactorKind): PersonPage => {
   const within = async (
     visit: PersonVisit,
     services: PersonServices,
-    work: (addition: Addition) => Promise<void>,
-  ): Promise<void> => {
+    work: (addition: Addition) => Promise<Reply> | Reply,
+  ): Promise<Reply> => {
     const { enrolments } = services.secondFactors;
     return enrolments === undefined
       ? backToMethods(visit)
@@ -293,12 +295,12 @@ const newFactorPage = (which: FactorKind): PersonPage => {
     isOffered: ({ secondFactors: { enrolments, passkeys } }) =>
       enrolments !== undefined && (which === "app" || passkeys !== undefined),
     show: (visit, services) => within(visit, services, (addition) => begin(addition)),
-    submit: (visit, form, services) =>
+    submit: (visit, sent, services) =>
       within(visit, services, async (addition) => {
-        const action = form.get("action");
-        if (action === which) return add(addition, form);
+        const { action, values } = sent;
+        if (action === which) return add(addition, sent);
         if (action !== "code") return send(addition);
-        const code = form.get("code") ?? "";
+        const code = values.get("code") ?? "";
         return code.trim() === ""
           ? showConfirmation(addition, true, { reason: "no-code" })
           : begin(addition, code);

@@ -130,12 +130,12 @@ export const overviewPage: PersonPage = {
   place: "home",
   isUnlimited: true,
   views: [overviewView],
-  async show({ locals, person: { account }, send }, { sessions, directory, clock, console }) {
+  async show({ locals, person: { account }, show }, { sessions, directory, clock, console }) {
     const [found, services] = await Promise.all([
       sessions.list(account),
       connectedServices(account, await directory.listClients(), directory),
     ]);
-    send(overviewView, {
+    return show(overviewView, {
       ...locals,
       account,
       browsers: found.sessions.length,

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { kindsOf } from "../../accounts/ways/ways.ts";
 import { InvalidPassword } from "../../core/errors.ts";
+import type { Reply } from "../reply.ts";
 import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
 import { type PersonLocals, type PersonView, personView } from "./person-view.ts";
 
@@ -52,14 +53,14 @@ export const passwordPage: PersonPage = {
   needs: "recent sign-in",
   views: [passwordView],
   show: (visit, services) => shown(visit, services),
-  async submit(visit, form, services) {
+  async submit(visit, { values }, services) {
     const { accounts, sessions, devices } = services;
     const { ctx, person, caller } = visit;
     const { account, session } = person;
     try {
       const { sessions_generation } = await accounts.setOwnPassword(
         account.sub,
-        form.get("password") ?? "",
+        values.get("password") ?? "",
         { keepSession: session, generation: account.sessions_generation },
         caller,
       );
@@ -76,7 +77,7 @@ export const passwordPage: PersonPage = {
   },
 };
 
-function shown({ locals, person, send }: PersonVisit, { length }: PersonServices, problem?: string): void {
+function shown({ locals, person, show }: PersonVisit, { length }: PersonServices, problem?: string): Reply {
   const { username, email } = person.account;
   const data = {
     ...locals,
@@ -85,5 +86,5 @@ function shown({ locals, person, send }: PersonVisit, { length }: PersonServices
     isSet: kindsOf(person.account).includes("password"),
     ...(problem !== undefined && { problem }),
   };
-  send(passwordView, data, { status: problem === undefined ? 200 : 400 });
+  return show(passwordView, data, { status: problem === undefined ? 200 : 400 });
 }

@@ -1,4 +1,4 @@
-/** The common parts of all pages of the signed-in person: who may see them, which forms count, and how they are answered. */
+/** The common parts of all pages of the signed-in person: who may see them, and which forms count. */
 import type { AccountInternals } from "../../accounts/account.ts";
 import type { Accounts } from "../../accounts/operations/accounts.ts";
 import type { ClientInternals } from "../../accounts/clients/client.ts";
@@ -22,12 +22,11 @@ import type { UnitsOfWork } from "../../provider/unit-of-work.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
-import { seeOther } from "../answers.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
-import { type Form, isFromHere, readable } from "../forms.ts";
-import { answerJson, demandSignIn, foreignness, readJson, refuse, UNREADABLE, wantsJson } from "../json.ts";
 import type { LinkCookie } from "../link-cookie.ts";
-import type { Pages, SendOptions, Visit } from "../page.ts";
+import type { Pages, SendOptions } from "../page.ts";
+import { type Reply, send, shown, unreadable } from "../reply.ts";
+import { foreignness, readSent, type Sent } from "../submission.ts";
 import type { AccountGate } from "./gate.ts";
 import { HOME, type PersonLocals, type PersonView, type PublishedView } from "./person-view.ts";
 import type { AccountSeals, Notice } from "./seals.ts";
@@ -40,7 +39,7 @@ function isWithin(path: string, place: string): boolean {
 /** What the position in the list of a page is encrypted for. */
 const listOf = (path: string): string => `${path} list`;
 
-/** One request of a person for one of their pages. Each way to answer is the same for a browser and a program. */
+/** One request of a person for one of their pages, and what it can be answered with. */
 export interface PersonVisit {
   readonly ctx: ServiceContext;
   readonly person: SignedIn;
@@ -56,23 +55,21 @@ export interface PersonVisit {
   readonly locale: string;
   /** For the audit. */
   readonly caller: Caller;
-  /** Answers with a page. */
-  readonly send: <Data extends PersonLocals>(
+  /** A page. */
+  readonly show: <Data extends PersonLocals>(
     page: PersonView<Data>,
     data: NoInfer<Data>,
-    options?: AnswerOptions,
-  ) => void;
+    options?: Pick<SendOptions, "status" | "retryAfter">,
+  ) => Reply;
   /** Asks for the second factor of a person who has one, and leads to a page. */
-  readonly stepUp: (path: string, query: Readonly<Record<string, string>>) => void;
-  /** Answers with 429. @param retryAfter seconds. */
-  readonly limited: (retryAfter: number) => void;
+  readonly stepUp: (path: string, query: Readonly<Record<string, string>>) => Reply;
+  /** 429. @param retryAfter seconds. */
+  readonly limited: (retryAfter: number) => Reply;
   /** Leads to a page, which shows the notice. @param now the person as the next request sees them. */
-  readonly done: (path: string, notice: Notice, now?: SignedIn) => void;
+  readonly done: (path: string, notice: Notice, now?: SignedIn) => Reply;
   /** Leads to another address. @param path below the base URL, with its query. */
-  readonly leave: (path: string) => void;
+  readonly leave: (path: string) => Reply;
 }
-
-type AnswerOptions = Pick<SendOptions, "status" | "retryAfter">;
 
 /** The origin of a request that may send mail: the deployment, the browser and the caller. */
 export function askedAt(
@@ -136,69 +133,15 @@ export interface PersonPage {
   readonly views: readonly PublishedView[];
   /** Whether this service has it. Default: yes. */
   readonly isOffered?: (services: PersonServices) => boolean;
-  readonly show: (visit: PersonVisit, services: PersonServices) => Promise<void> | void;
-  /** Gets the fields of a form of this page. `action` is one that a view takes. */
-  readonly submit?: (visit: PersonVisit, form: Form, services: PersonServices) => Promise<void>;
+  readonly show: (visit: PersonVisit, services: PersonServices) => Promise<Reply> | Reply;
+  /** Gets what was sent from this page. `action` is one that a view takes. */
+  readonly submit?: (visit: PersonVisit, sent: Sent, services: PersonServices) => Promise<Reply>;
 }
 
 /** What the pages are built from. */
 export interface PersonPagesParts extends PersonServices {
   readonly pages: Pages;
   readonly gate: AccountGate;
-}
-
-type Refusal = "stale_form" | "invalid_request" | "too_many_changes";
-
-/** How a request is answered. */
-interface Answers {
-  page<Data extends PersonLocals>(
-    view: PersonView<Data>,
-    data: Data,
-    seen: Visit,
-    options?: AnswerOptions,
-  ): void;
-  /** @param location an address of this service. */
-  leave(location: string): void;
-  /** Nobody is signed in any more. */
-  lost(location: string): void;
-  refuse(status: number, error: Refusal, description: string, retryAfter?: number): void;
-}
-
-function htmlAnswers(ctx: ServiceContext, pages: Pages): Answers {
-  return {
-    page: (view, data, seen, options) => pages.send(ctx, view, data, { ...options, visit: seen }),
-    leave: (location) => seeOther(ctx, location),
-    lost: (location) => seeOther(ctx, location),
-    refuse: (status, error, _description, retryAfter) =>
-      pages.error(ctx, { status, error, ...(retryAfter !== undefined && { retryAfter }) }),
-  };
-}
-
-function jsonAnswers(ctx: ServiceContext, pages: Pages): Answers {
-  const wait = (retryAfter: number | undefined): void => {
-    if (retryAfter !== undefined) ctx.set("Retry-After", String(Math.max(1, Math.ceil(retryAfter))));
-  };
-  return {
-    page(view, data, { locale }, { status = 200, retryAfter } = {}) {
-      answerJson(ctx, status, view.describe(pages.translator(locale), data));
-      wait(retryAfter);
-    },
-    leave: (location) =>
-      ctx.method === "POST" ? answerJson(ctx, 200, { done: true, location }) : seeOther(ctx, location),
-    lost: (location) => demandSignIn(ctx, location),
-    refuse(status, error, description, retryAfter) {
-      refuse(ctx, status, error === "stale_form" ? "forbidden" : error, description);
-      wait(retryAfter);
-    },
-  };
-}
-
-/** The fields of a form or of a body; `undefined` if it can't be read. */
-async function sent(ctx: ServiceContext): Promise<Form | undefined> {
-  if (!wantsJson(ctx)) return readable(() => ctx.exchange.form());
-  const body = await readJson(ctx);
-  const action = new URLSearchParams(ctx.querystring).get("action");
-  return body && action !== null ? new Map([...body, ["action", action]]) : body;
 }
 
 /** @returns the pages with the checks in front of them. */
@@ -209,15 +152,7 @@ export function createPersonPages(
   const { pages, gate, seals } = parts;
   const list = table.filter(({ isOffered }) => isOffered?.(parts) ?? true);
 
-  const answersOf = (ctx: ServiceContext): Answers =>
-    wantsJson(ctx) ? jsonAnswers(ctx, pages) : htmlAnswers(ctx, pages);
-
-  function visit(
-    ctx: ServiceContext,
-    person: SignedIn,
-    { path, query }: AccountRequest,
-    answers: Answers,
-  ): PersonVisit {
+  function visit(ctx: ServiceContext, person: SignedIn, { path, query }: AccountRequest): PersonVisit {
     const { path: base, url } = ctx.exchange.deployment;
     const { sub, locale, email } = person.account;
     const isUnsaved = seals.isUnsaved(path, query.get("unsaved") ?? "");
@@ -244,13 +179,20 @@ export function createPersonPages(
         ),
         ...(notice !== undefined && { notice }),
       },
-      send: (page, data, options) => answers.page(page, data, seen, options),
+      show: (page, data, options) => shown(page, data, { ...options, visit: seen }),
       stepUp: (target, more) => gate.stepUp(ctx, target, more),
-      limited: (retryAfter) =>
-        answers.refuse(429, "too_many_changes", "too many changes: try again later", retryAfter),
-      done: (next, about, now = person) =>
-        answers.leave(`${url}${next}?done=${seals.seal(now, next, about)}`),
-      leave: (next) => answers.leave(url + next),
+      limited: (retryAfter) => ({
+        kind: "refused",
+        status: 429,
+        error: "too_many_changes",
+        description: "too many changes: try again later",
+        retryAfter,
+      }),
+      done: (next, about, now = person) => ({
+        kind: "leave",
+        location: `${url}${next}?done=${seals.seal(now, next, about)}`,
+      }),
+      leave: (next) => ({ kind: "leave", location: url + next }),
     };
   }
 
@@ -265,23 +207,30 @@ export function createPersonPages(
       : gate.enterRecently(ctx, request, unsaved);
   }
 
-  async function submit(page: PersonPage, ctx: ServiceContext, request: AccountRequest): Promise<void> {
-    const answers = answersOf(ctx);
-    const foreign = wantsJson(ctx) ? foreignness(ctx) : isFromHere(ctx) ? undefined : "another site";
-    if (foreign !== undefined) return answers.refuse(403, "stale_form", foreign);
+  /** @returns `undefined` if the request is answered. */
+  async function submit(
+    page: PersonPage,
+    ctx: ServiceContext,
+    request: AccountRequest,
+  ): Promise<Reply | undefined> {
+    const description = foreignness(ctx);
+    if (description !== undefined) return { kind: "forged", description };
     // Who signs in again must know that this form is lost. Its text is not kept: it is personal, and may be a password.
     const unsaved = `unsaved=${seals.sealUnsaved(request.path)}`;
     const person = await enter(page, ctx, request, unsaved);
     if (person === undefined) return undefined;
-    const form = await sent(ctx);
-    if (form === undefined) return answers.refuse(400, "invalid_request", UNREADABLE);
-    if (!seals.isToken(person, request.path, form.get("csrf") ?? ""))
-      return answers.refuse(403, "stale_form", "csrf is not that of this page and session");
-    // Empty is the same as left out.
-    const action = form.get("action") || "submit";
-    if (!page.views.some(({ takes }) => ownValue(takes, action) !== undefined))
-      return answers.refuse(400, "invalid_request", "the page has no such action");
-    const visited = visit(ctx, person, request, answers);
+    const sent = await readSent(ctx);
+    if (sent === undefined) return unreadable(ctx);
+    if (!seals.isToken(person, request.path, sent.values.get("csrf") ?? ""))
+      return { kind: "forged", description: "csrf is not that of this page and session" };
+    if (!page.views.some(({ takes }) => ownValue(takes, sent.action) !== undefined))
+      return {
+        kind: "refused",
+        status: 400,
+        error: "invalid_request",
+        description: "the page has no such action",
+      };
+    const visited = visit(ctx, person, request);
     if (!page.isUnlimited) {
       const { sub } = person.account;
       const attempt = await parts.limits.change(sub);
@@ -291,11 +240,11 @@ export function createPersonPages(
       }
     }
     try {
-      return await page.submit?.(visited, form, parts);
+      return await page.submit?.(visited, sent, parts);
     } catch (error) {
       // The account was deleted, or the session ended, while this request was running: the page asks for a sign-in.
       if (!(error instanceof NotFound || error instanceof ConditionFailed)) throw error;
-      return answers.lost(`${ctx.exchange.deployment.url}${request.path}?${unsaved}`);
+      return { kind: "sign-in", location: `${ctx.exchange.deployment.url}${request.path}?${unsaved}` };
     }
   }
 
@@ -304,10 +253,15 @@ export function createPersonPages(
     methods: {
       async GET(ctx, request) {
         const person = await enter(page, ctx, request);
-        if (person !== undefined) await page.show(visit(ctx, person, request, answersOf(ctx)), parts);
+        if (person !== undefined) send(ctx, pages, await page.show(visit(ctx, person, request), parts));
       },
       ...(page.submit !== undefined &&
-        ({ POST: (ctx, request) => submit(page, ctx, request) } satisfies AccountPage["methods"])),
+        ({
+          async POST(ctx, request) {
+            const reply = await submit(page, ctx, request);
+            if (reply !== undefined) send(ctx, pages, reply);
+          },
+        } satisfies AccountPage["methods"])),
     },
   }));
 }

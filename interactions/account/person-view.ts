@@ -8,7 +8,7 @@ import type { Translator } from "../../core/texts.ts";
 import { initialsOf } from "../../core/pictures.ts";
 import { formLocals, type FormProblem } from "../forms.ts";
 import type { Locals } from "../look/views.ts";
-import type { Page } from "../page.ts";
+import type { DescribedPage } from "../page.ts";
 import { describedField, describedProblem } from "../steps/described-step.ts";
 import type { ConsentApi, Field } from "../steps/step.ts";
 import type { Notice } from "./seals.ts";
@@ -134,7 +134,7 @@ export interface PublishedView {
 }
 
 /** A page of the signed-in person. */
-export interface PersonView<Data extends PersonLocals> extends Page<Data>, PublishedView {
+export interface PersonView<Data extends PersonLocals> extends DescribedPage<Data>, PublishedView {
   readonly describe: (t: Translator, data: Data) => AccountPageDescription;
 }
 

@@ -15,6 +15,7 @@ import type { AccountRecord } from "../../records/directory/directory.ts";
 import { keepLanguage } from "../look/language.ts";
 import type { Form } from "../forms.ts";
 import { languageName } from "../look/language.ts";
+import type { Reply } from "../reply.ts";
 import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
 import { type PageField, type PersonLocals, type PersonView, personView } from "./person-view.ts";
 import type { AccountChanges } from "../../accounts/account-schema.ts";
@@ -96,10 +97,10 @@ export const profilePage: PersonPage = {
   place: "profile",
   views: [profileView],
   show: (visit, { locales }) => shown(visit, locales, valuesOf(visit.person.account)),
-  async submit(visit, form, { accounts, limits, locales, ...services }) {
+  async submit(visit, { values: sent }, { accounts, limits, locales, ...services }) {
     const { account } = visit.person;
     const before = valuesOf(account);
-    const values = typed(form, before);
+    const values = typed(sent, before);
     const problems = problemsIn(values, before, { locales, ...services });
     if (problems.length > 0) return shown(visit, locales, values, problems);
     // The point is taken before the answer is known: neither a refusal nor its absence may reveal whether a username
@@ -124,13 +125,13 @@ export const profilePage: PersonPage = {
 };
 
 function shown(
-  { locals, send }: PersonVisit,
+  { locals, show }: PersonVisit,
   locales: readonly string[],
   values: Values,
   problems: readonly ProfileProblem[] = [],
-): void {
+): Reply {
   const status = problems.length === 0 ? 200 : 400;
-  send(profileView, { ...locals, values, locales, problems }, { status });
+  return show(profileView, { ...locals, values, locales, problems }, { status });
 }
 
 function valuesOf(account: AccountRecord): Values {

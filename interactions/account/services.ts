@@ -159,7 +159,7 @@ export const servicesPage: PersonPage = {
   path: PATH,
   place: "services",
   views: [servicesView],
-  async show({ locals, person, after, nextPage, send }, { directory, connectedDevices, clock }) {
+  async show({ locals, person, after, nextPage, show }, { directory, connectedDevices, clock }) {
     const { account } = person;
     const clients = await directory.listClients();
     const [from = 0, device] = after === undefined ? [] : (JSON.parse(after) as ListPosition);
@@ -174,7 +174,7 @@ export const servicesPage: PersonPage = {
     const next: ListPosition | undefined = isLast
       ? devices.next && [connected.length, devices.next]
       : [from + LISTED];
-    send(servicesView, {
+    return show(servicesView, {
       ...locals,
       services,
       devices: devices.devices,
@@ -184,14 +184,14 @@ export const servicesPage: PersonPage = {
       now: clock.now(),
     });
   },
-  async submit(visit, form, services) {
-    if (form.get("action") === "end") {
-      await endDevice(visit, services, form.get("device") ?? "");
+  async submit(visit, { action, values }, services) {
+    if (action === "end") {
+      await endDevice(visit, services, values.get("device") ?? "");
       return visit.done(PATH, "deviceEnded");
     }
     const { accounts, directory } = services;
     const { account } = visit.person;
-    const key = form.get("service") ?? "";
+    const key = values.get("service") ?? "";
     const options = byCaller(visit.caller);
     if (Object.hasOwn(account.services, key)) {
       await accounts.unassign(account.sub, key, options);

@@ -135,7 +135,7 @@ export const sessionsPage: PersonPage = {
   place: "sessions",
   views: [sessionsView],
   async show(
-    { ctx, locals, person, after, nextPage, send },
+    { ctx, locals, person, after, nextPage, show },
     { sessions, secondFactors: { rememberedBrowsers }, clock },
   ) {
     const now = clock.now();
@@ -146,7 +146,7 @@ export const sessionsPage: PersonPage = {
       after === undefined ? rememberedBrowsers.list(person.account) : [],
     ]);
     const others = found.sessions.filter(({ uid }) => uid !== person.session);
-    send(sessionsView, {
+    return show(sessionsView, {
       ...locals,
       sessions: [
         ...(own === undefined ? [] : [{ session: own, isThis: true }]),
@@ -159,10 +159,9 @@ export const sessionsPage: PersonPage = {
       now,
     });
   },
-  async submit(visit, form, { accounts, sessions, secondFactors: { rememberedBrowsers } }) {
+  async submit(visit, { action, values }, { accounts, sessions, secondFactors: { rememberedBrowsers } }) {
     const { person, caller } = visit;
     const { account, session } = person;
-    const action = form.get("action");
     if (action === "others") {
       const { sub, sessions_generation: generation } = account;
       const ended = await accounts.endOtherSessions(sub, { keepSession: session, generation }, caller);
@@ -170,10 +169,10 @@ export const sessionsPage: PersonPage = {
       return visit.done(PATH, "sessions", { ...person, account: { ...account, ...generationOf(ended) } });
     }
     if (action === "forget") {
-      await rememberedBrowsers.end(account.sub, form.get("remembered") ?? "", caller);
+      await rememberedBrowsers.end(account.sub, values.get("remembered") ?? "", caller);
       return visit.done(PATH, "remembered");
     }
-    const uid = form.get("session") ?? "";
+    const uid = values.get("session") ?? "";
     // This one is ended by signing out.
     if (uid !== session) await sessions.end(account.sub, uid, { caller, reason: "ended" });
     return visit.done(PATH, "session");

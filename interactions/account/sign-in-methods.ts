@@ -19,6 +19,7 @@ import type { Translator } from "../../core/texts.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { type Moments, moments } from "../look/moments.ts";
 import type { Locals } from "../look/views.ts";
+import type { Reply } from "../reply.ts";
 import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
 import { type PersonLocals, type PersonView, personView } from "./person-view.ts";
 import type { Notice } from "./seals.ts";
@@ -297,17 +298,17 @@ export const codesView: PersonView<CodesLocals> = personView({
 });
 
 /** Redirects to the list of methods with a notice, sealed for the person as the next request will see them. */
-export function doneAt({ done, person }: PersonVisit, notice: Notice, generation?: number): void {
+export function doneAt({ done, person }: PersonVisit, notice: Notice, generation?: number): Reply {
   const { account } = person;
   const now = {
     ...person,
     account: { ...account, sessions_generation: generation ?? account.sessions_generation },
   };
-  done(METHODS_PATH, notice, now);
+  return done(METHODS_PATH, notice, now);
 }
 
 /** What the person wanted to change has changed meanwhile: the list shows what there is now. */
-export function backToMethods({ locals: { notice }, done, leave }: PersonVisit): void {
+export function backToMethods({ locals: { notice }, done, leave }: PersonVisit): Reply {
   // That a form was lost must not be lost on the way.
   return notice === "unsaved" ? done(METHODS_PATH, notice) : leave(METHODS_PATH);
 }
@@ -324,7 +325,7 @@ const listPage: PersonPage = {
       secondFactors.enrolments === undefined
         ? []
         : allWays().flatMap((way) => (way.isFactor && way.isOn(secondFactors) ? [way.kind] : []));
-    visit.send(methodsView, { ...visit.locals, account, factors, canAdd, now: clock.now() });
+    return visit.show(methodsView, { ...visit.locals, account, factors, canAdd, now: clock.now() });
   },
 };
 
@@ -336,19 +337,19 @@ const factorPage: PersonPage = {
   async show(visit, services) {
     const found = await find(visit, services, visit.query.get("factor"));
     if (found === undefined) return backToMethods(visit);
-    visit.send(factorView, { ...visit.locals, ...found });
+    return visit.show(factorView, { ...visit.locals, ...found });
   },
-  async submit(visit, form, services) {
-    const found = await find(visit, services, form.get("factor"));
+  async submit(visit, { action, values }, services) {
+    const found = await find(visit, services, values.get("factor"));
     if (found === undefined) return backToMethods(visit);
     const { method } = found;
-    if (form.get("action") === "remove") return remove(visit, services, found);
+    if (action === "remove") return remove(visit, services, found);
     if (method.name === null) return backToMethods(visit);
-    const name = passkeyName(form.get("name") ?? "");
+    const name = passkeyName(values.get("name") ?? "");
     if (name === undefined) {
-      const again = { ...method, name: form.get("name") ?? "" };
+      const again = { ...method, name: values.get("name") ?? "" };
       const data = { ...visit.locals, ...found, method: again, problem: "name" } as const;
-      return visit.send(factorView, data, { status: 400 });
+      return visit.show(factorView, data, { status: 400 });
     }
     const { sub } = visit.person.account;
     if (!(await services.accounts.renamePasskey(sub, method.id, name, visit.caller)))
@@ -369,13 +370,13 @@ async function remove(
   visit: PersonVisit,
   { accounts, sessions }: PersonServices,
   found: Pick<FactorLocals, "method" | "isLast">,
-): Promise<void> {
+): Promise<Reply> {
   const { person, caller } = visit;
   const { sub, sessions_generation: generation } = person.account;
   const { kind, id } = found.method;
   const result = await accounts.removeOwnFactor(sub, id, { keepSession: person.session, generation }, caller);
   if (result.kind === "required" || result.kind === "last_sign_in_method")
-    return visit.send(factorView, { ...visit.locals, ...found, problem: result.kind }, { status: 400 });
+    return visit.show(factorView, { ...visit.locals, ...found, problem: result.kind }, { status: 400 });
   if (result.kind !== "changed") return backToMethods(visit);
   await sessions.keep(person.session, result.sessions_generation);
   return doneAt(visit, kind === "app" ? "appRemoved" : "passkeyRemoved", result.sessions_generation);
@@ -390,22 +391,22 @@ const codesPage: PersonPage = {
     const { account } = visit.person;
     if (!hasSecondFactor(account)) return backToMethods(visit);
     const factors = await accounts.factors(account.sub);
-    visit.send(codesView, { ...visit.locals, codes: [], left: factors?.recovery_codes_left ?? 0 });
+    return visit.show(codesView, { ...visit.locals, codes: [], left: factors?.recovery_codes_left ?? 0 });
   },
-  async submit(visit, _form, { accounts, sessions }) {
+  async submit(visit, _sent, { accounts, sessions }) {
     const { person, caller } = visit;
     const { sub, sessions_generation: generation } = person.account;
     const change = { keepSession: person.session, generation };
     const result = await accounts.replaceRecoveryCodes(sub, change, caller);
     if (result.kind !== "changed") return backToMethods(visit);
     await sessions.keep(person.session, result.sessions_generation);
-    showCodes(visit, result.recoveryCodes);
+    return showCodes(visit, result.recoveryCodes);
   },
 };
 
 export const methodsPages: readonly PersonPage[] = [listPage, factorPage, codesPage];
 
 /** Shows new recovery codes, this once. */
-export function showCodes({ send, locals }: PersonVisit, codes: readonly string[]): void {
-  send(codesView, { ...locals, codes, left: codes.length });
+export function showCodes({ show, locals }: PersonVisit, codes: readonly string[]): Reply {
+  return show(codesView, { ...locals, codes, left: codes.length });
 }

@@ -22,11 +22,12 @@ export function samples(text: Text = asItIs): readonly Sample[] {
     ...states(confirmPage, confirm, {
       "confirm-elsewhere": {},
       "confirm-gone": { kind: "gone" },
-      "confirm-taken": { kind: "taken" },
-      "confirm-blocked": { kind: "blocked" },
+      "confirm-taken": { kind: "undo", problem: "taken" },
+      "confirm-blocked": { kind: "undo", problem: "blocked" },
       "confirm-undo": {
         kind: "undo",
-        form: { email: text(ADA), action: text("/confirm"), csrf: text("c") },
+        email: text(ADA),
+        form: { action: text("/confirm"), csrf: text("c") },
       },
     }),
     ...accountSamples(text),

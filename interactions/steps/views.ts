@@ -1,14 +1,13 @@
 /** The steps as pages. */
-import type { ServiceContext } from "../../provider/exchange.ts";
 import { inLines } from "../../accounts/profile-fields.ts";
 import { initialsOf } from "../../core/pictures.ts";
 import type { Translator } from "../../core/texts.ts";
 import { groupedKey } from "../look/qr-code.ts";
 import type { Locals } from "../look/views.ts";
-import type { Page, Pages } from "../page.ts";
+import type { DescribedPage } from "../page.ts";
 import { formLocals } from "../forms.ts";
 import { apiLists, buttonOf, describeStep, fieldLabels, paragraphsOf, wayLabel } from "./description.ts";
-import { isAppCode, languageOf, LATE_SECONDS, type PresentStep, type StepName } from "./step.ts";
+import { isAppCode, LATE_SECONDS, type PresentStep, type StepName } from "./step.ts";
 import type { StepDescription } from "./described-step.ts";
 
 /** The steps whose page has no form without fields: a passkey is all that they take. */
@@ -46,17 +45,11 @@ function enrolLocals(described: StepDescription, qrCode: string): Locals {
 }
 
 /** A step of a running sign-in: a form with the hidden field `csrf`. The view has the name of the step. */
-export const stepPage = (name: StepName): Page<StepWithPicture> => ({ view: name, locals: stepLocals });
-
-/** A step in the language of the request, for programs. */
-export function describeFor(
-  pages: Pick<Pages, "visit" | "translator">,
-  ctx: ServiceContext,
-  step: PresentStep,
-): StepDescription {
-  const { locale } = pages.visit(ctx, languageOf(step.signIn));
-  return describeStep(step, pages.translator(locale));
-}
+export const stepPage = (name: StepName): DescribedPage<StepWithPicture> => ({
+  view: name,
+  locals: stepLocals,
+  describe: (t, step) => describeStep(step, t),
+});
 
 function stepLocals(t: Translator, step: StepWithPicture): Locals {
   const described = describeStep(step, t);

@@ -224,7 +224,7 @@ export async function consoleSite(): Promise<ConsoleSite> {
     find: async () => site.visitor,
     enter,
     enterRecently: enter,
-    stepUp() {},
+    stepUp: () => ({ kind: "leave", location: "" }),
     demandSecondFactor() {},
     async callback() {},
   };

@@ -116,7 +116,7 @@ describe("the link that undoes a first factor", () => {
     const browser = await new Browser().get(disabled.link);
     await service.service.accounts.disable(disabled.sub);
     await browser.submit(browser.form("csrf"));
-    expect([browser.status, browser.title]).toEqual([409, "This account is blocked"]);
+    expect([browser.status, browser.title]).toEqual([400, "This account is blocked"]);
     expect(browser.html).not.toContain(disabled.username);
     const visitor = new JsonVisitor();
     const refused = await visitor.act((await visitor.open(disabled.link)).body, "submit");

@@ -75,7 +75,7 @@ describe("every page of the account in every state", () => {
   for (const { name, render } of samples()) {
     const capturing = {
       render(view: object, _visit: unknown, data: unknown) {
-        if ("describe" in view) shown.push([name, view as never, data as never]);
+        if ("takes" in view) shown.push([name, view as never, data as never]);
         return "";
       },
     };

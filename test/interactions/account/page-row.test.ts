@@ -46,10 +46,10 @@ describe("a row of the table of pages", () => {
     path: "/account/hobby",
     isUnlimited: true,
     views: [view],
-    show: ({ locals, send: answer }) => answer(view, { ...locals, value: "Analysis" }),
-    async submit({ done }, form) {
-      hobbies.push(form.get("hobby") ?? "");
-      done("/account/hobby", "profile");
+    show: ({ locals, show }) => show(view, { ...locals, value: "Analysis" }),
+    async submit({ done }, { values }) {
+      hobbies.push(values.get("hobby") ?? "");
+      return done("/account/hobby", "profile");
     },
   };
 
