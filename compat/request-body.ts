@@ -1,5 +1,6 @@
 /** Form bodies, and JSON at the steps of a sign-in: at most 64 KiB, parsed strictly, even if the host application has read them already. */
 import type { Context } from "koa";
+import type * as KoaBody from "koa-body";
 import { isTooDeep, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
 import { badRequest, invalidRequest } from "./errors.ts";
 import { boundedFields, Fields, parseFields } from "./form-fields.ts";
@@ -7,10 +8,46 @@ import type { Step } from "./exchange.ts";
 
 const FORM = "application/x-www-form-urlencoded";
 export const JSON_TYPE = "application/json";
+const LIMIT = "64kb";
 const MAX_BYTES = 65_536;
 
 /** Where koa-body keeps the unparsed text before version 8; later versions and other parsers use `rawBody`. */
 const UNPARSED = Symbol.for("unparsedBody");
+
+/** Loads the package that reads bodies. Processes that serve no requests do without it. */
+export async function loadBodyReader(): Promise<typeof KoaBody.koaBody> {
+  const { koaBody } = await import("koa-body");
+  return koaBody;
+}
+
+type Middleware = ReturnType<typeof KoaBody.koaBody>;
+
+async function loadTextReader(): Promise<Middleware> {
+  const koaBody = await loadBodyReader();
+  return koaBody({
+    json: false,
+    multipart: false,
+    urlencoded: false,
+    text: true,
+    textTypes: [FORM, JSON_TYPE],
+    textLimit: LIMIT,
+    includeUnparsed: true,
+  });
+}
+
+/** Reads the body of a request as text into `rawBody`. */
+export type BodyReader = (ctx: Context) => Promise<void>;
+
+/** Reads bodies as text, because koa-body's own form parser guesses where ours refuses. */
+export function createBodyReader(): BodyReader {
+  // Kept, because import() looks the module up again for each request.
+  let loaded: Promise<Middleware> | undefined;
+  return async (ctx) => {
+    loaded ??= loadTextReader();
+    const read = await loaded;
+    await read(ctx, () => Promise.resolve());
+  };
+}
 
 interface ParsedByHost {
   readonly body?: unknown;
@@ -62,7 +99,7 @@ function requireSingle(fields: Fields): Fields {
 }
 
 /** Reads the form in the body; empty if there is no body. */
-export async function readFields(ctx: Context): Promise<Fields> {
+export async function readFields(ctx: Context, read: BodyReader): Promise<Fields> {
   const { request } = ctx as unknown as { request: ParsedByHost };
   const hasType = ctx.get("content-type") !== "";
   if (hasType && ctx.request.type.toLowerCase() !== FORM) throw invalidRequest(`the body must be ${FORM}`);
@@ -78,34 +115,23 @@ export async function readFields(ctx: Context): Promise<Fields> {
     }
     return new Fields();
   }
-  const text = await receivedText(ctx);
+  const text = await receivedText(ctx, read);
   return text === undefined ? new Fields() : parseText(text);
 }
 
-/** The text of the body; `undefined` if requests of this method have none. */
-async function receivedText({ method, req, request }: Context): Promise<string | undefined> {
-  if (method !== "POST") return undefined;
-  const encoding = request.get("content-encoding").toLowerCase();
-  if (encoding !== "" && encoding !== "identity") throw invalidRequest("the body must not be compressed");
-  if ((request.length ?? 0) > MAX_BYTES) throw invalidRequest("the body is too large");
-  const chunks: Buffer[] = [];
-  let bytes = 0;
+async function receivedText(ctx: Context, read: BodyReader): Promise<string | undefined> {
   try {
-    // Leaving the loop must not end the connection, which the response needs.
-    for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      bytes += chunk.length;
-      if (bytes > MAX_BYTES) break;
-      chunks.push(chunk);
-    }
-  } catch {
-    throw invalidRequest("the body is malformed");
+    await read(ctx);
+  } catch (cause) {
+    const { status } = cause as { status?: number };
+    throw invalidRequest(status === 413 ? "the body is too large" : "the body is malformed");
   }
-  if (bytes > MAX_BYTES) throw invalidRequest("the body is too large");
-  return new TextDecoder().decode(Buffer.concat(chunks));
+  const { rawBody } = (ctx as unknown as { request: ParsedByHost }).request;
+  return typeof rawBody === "string" ? rawBody : undefined;
 }
 
 /** Reads the JSON in the body, or what the host application's parser made of it. */
-export async function readJson(ctx: Context): Promise<unknown> {
+export async function readJson(ctx: Context, read: BodyReader): Promise<unknown> {
   const { request } = ctx as unknown as { request: ParsedByHost };
   if (wasRead(ctx)) {
     const body = shallow(request.body ?? (ctx.req as unknown as ParsedByHost).body);
@@ -113,9 +139,10 @@ export async function readJson(ctx: Context): Promise<unknown> {
     if (length > MAX_BYTES) throw invalidRequest("the body is too large");
     return body;
   }
-  const text = (await receivedText(ctx)) ?? "";
+  const text = (await receivedText(ctx, read)) ?? "";
   // U+FFFD stands for bytes that are not UTF-8.
-  if (text.includes("\uFFFD")) throw invalidRequest("the body is malformed");
+  if (Buffer.byteLength(text) > MAX_BYTES || text.includes("\uFFFD"))
+    throw invalidRequest("the body is malformed or too large");
   let body: unknown;
   try {
     body = JSON.parse(text);

@@ -18,7 +18,14 @@ import type { EndpointExchange, Step } from "./exchange.ts";
 import type { EndpointServices } from "./services.ts";
 import { createLeadToHost } from "./other-host.ts";
 import { requestIdOf } from "./request-log.ts";
-import { JSON_TYPE, readFields, readForm, readJson } from "./request-body.ts";
+import {
+  type BodyReader,
+  createBodyReader,
+  JSON_TYPE,
+  readFields,
+  readForm,
+  readJson,
+} from "./request-body.ts";
 import { createWellKnown } from "./well-known.ts";
 
 /** From the last byte of a request until it may no longer commit. A fault is answered within 5 s. */
@@ -309,11 +316,12 @@ type Receive = (exchange: EndpointExchange) => Promise<(() => void) | undefined>
  * with its last byte, so a slow sender takes no time from the service.
  */
 function createReceiver(configuration: Configuration): Receive {
+  const readBody = createBodyReader();
   // In front of the forms that may have a password.
   const door = new FairDoor(MAX_SUBMITTED, "too many forms are submitted at once");
   return async (exchange) => {
     const isJson = JSON_ENDPOINTS.has(exchange.endpoint) && exchange.ctx.request.type === JSON_TYPE;
-    const body: Promise<unknown> = isJson ? acceptJson(exchange) : acceptForm(exchange);
+    const body: Promise<unknown> = isJson ? acceptJson(exchange, readBody) : acceptForm(exchange, readBody);
     const settled = body.then(
       () => undefined,
       () => undefined,
@@ -330,15 +338,15 @@ function createReceiver(configuration: Configuration): Receive {
   };
 }
 
-function acceptForm(exchange: EndpointExchange): Promise<unknown> {
-  const received = readFields(exchange.ctx);
+function acceptForm(exchange: EndpointExchange, read: BodyReader): Promise<unknown> {
+  const received = readFields(exchange.ctx, read);
   exchange.received = received;
   exchange.form = () => readForm(received);
   return received;
 }
 
-function acceptJson(exchange: EndpointExchange): Promise<unknown> {
-  const json = readJson(exchange.ctx);
+function acceptJson(exchange: EndpointExchange, read: BodyReader): Promise<unknown> {
+  const json = readJson(exchange.ctx, read);
   exchange.json = () => json;
   return json;
 }

@@ -12,6 +12,7 @@ import { type Directory, DIRECTORY_CALLS, type DirectoryInternals } from "../acc
 import { createKeys, loadServiceKeys } from "../accounts/keys/service-keys.ts";
 import type { Keys, SigningKey } from "../accounts/operations/keys.ts";
 import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
+import { loadBodyReader } from "../compat/request-body.ts";
 import { createRequestLog } from "../compat/request-log.ts";
 import { createRoutes } from "../compat/routes.ts";
 import type { Configuration } from "../config/configuration.ts";
@@ -219,7 +220,9 @@ async function build(
           if (interrupt?.aborted) break;
     });
     // If this fails, the first sign-in that is affected reports it.
-    const warmedUp = warmsUp ? passwords.warm().catch(() => undefined) : undefined;
+    const warmedUp = warmsUp
+      ? Promise.all([passwords.warm(), loadBodyReader()]).catch(() => undefined)
+      : undefined;
     if (isServer) await putInternalClients(configuration, clients, onWarning);
     const logRequest = createRequestLog(logger, keys.networks);
     http = createHttpServices(

@@ -17,7 +17,7 @@ import { createSigner } from "../../core/sealing.ts";
 import type { Notifications, ShownDeliveryPage } from "../../notifier/notifications.ts";
 import type { Exchange } from "../../provider/exchange.ts";
 import type { SignedIn } from "../../provider/account.ts";
-import { readFields, readForm } from "../../compat/request-body.ts";
+import { createBodyReader, readFields, readForm } from "../../compat/request-body.ts";
 import { sampleDelivery, sampleReceiver } from "../../interactions/samples/console.ts";
 import { pagesWith } from "./every-page.ts";
 
@@ -261,6 +261,7 @@ export async function consoleSite(): Promise<ConsoleSite> {
   };
   const application = new Koa();
   application.silent = true;
+  const readBody = createBodyReader();
   application.use(async (ctx) => {
     const path = ctx.path.slice("/prefix".length);
     const id = path.slice(path.lastIndexOf("/") + 1);
@@ -275,7 +276,7 @@ export async function consoleSite(): Promise<ConsoleSite> {
         exchange: {
           deployment,
           address: "127.0.0.1",
-          form: () => readForm(readFields(ctx)),
+          form: () => readForm(readFields(ctx, readBody)),
         } as unknown as Exchange,
       }),
       { path, id, query },

@@ -122,6 +122,7 @@ it("a server at rest has loaded what the first sign-in needs, and no metrics, no
     "ejs",
     "ipaddr.js",
     "koa",
+    "koa-body",
     "koa-compose",
     "oidc-provider",
     "pino",
