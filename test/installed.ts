@@ -1,7 +1,16 @@
 /** The package as a team gets it: built, packed, and unpacked beside the packages that it needs. */
 import { execFileSync } from "node:child_process";
-import { chmodSync, cpSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
-import { dirname, join } from "node:path";
+import {
+  chmodSync,
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  symlinkSync,
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
 
 const root = join(import.meta.dirname, "..");
 
@@ -23,8 +32,17 @@ export function run(command: string, args: readonly string[], cwd: string): stri
   return execFileSync(command, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
 }
 
-/** Does what `npm pack` does in the repository, and leaves its `dist` alone. @returns the file, in this folder. */
+/** The folder of this run, for what its files share; see test/jest.mjs. */
+const RUN = process.env["TEST_RUN_FOLDER"];
+
+/** Does what `npm pack` does in the repository, once in a run, and leaves its `dist` alone. @returns the file, in this folder. */
 export function packInto(work: string): string {
+  const packed = join(work, `${manifest.name}-${manifest.version}.tgz`);
+  const shared = RUN === undefined ? undefined : join(RUN, basename(packed));
+  if (shared !== undefined && existsSync(shared)) {
+    copyFileSync(shared, packed);
+    return packed;
+  }
   const source = join(work, "source");
   mkdirSync(source);
   for (const file of ["package.json", ...manifest.files.filter((each) => each !== "dist")])
@@ -34,7 +52,11 @@ export function packInto(work: string): string {
   run(process.execPath, [tsc, "-p", "tsconfig.build.json", "--outDir", dist], root);
   run(process.execPath, [join("build", "copy-assets.mjs"), dist], root);
   run("npm", ["pack", "--ignore-scripts", "--silent", "--offline", "--pack-destination", work], source);
-  return join(work, `${manifest.name}-${manifest.version}.tgz`);
+  if (shared !== undefined) {
+    copyFileSync(packed, `${shared}.${process.pid}`);
+    renameSync(`${shared}.${process.pid}`, shared);
+  }
+  return packed;
 }
 
 /** Installs the packed package in a folder. What it depends on is inside of it, so other code can't use that by accident. */

@@ -124,7 +124,8 @@ function count(outputFile) {
 export async function runJest({ args, env, timeOut }) {
   const folder = mkdtempSync(join(tmpdir(), "sign-in-service-test-"));
   const outputFile = join(folder, "report.json");
-  const { problem, ended } = await watch(spawnJest(outputFile, args, env), outputFile, timeOut);
+  const child = spawnJest(outputFile, args, { ...env, TEST_RUN_FOLDER: folder });
+  const { problem, ended } = await watch(child, outputFile, timeOut);
   const result = count(outputFile);
   rmSync(folder, { recursive: true, force: true });
 

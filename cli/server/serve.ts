@@ -92,6 +92,7 @@ async function startConfigured(
   { port, host, environment, read: readAll }: Start,
 ): Promise<void> {
   const signal = onReloadSignal();
+  opened.add({ close: async () => signal.end() });
   async function read(): Promise<ConfigFile> {
     const file = await readAll();
     refuseDemoSecrets(file);
@@ -140,5 +141,4 @@ async function startConfigured(
   const urls = [oauth2, openid].flatMap((deployment) => deployment?.url ?? []);
   opened.say(`listening on port ${listener.port} for ${urls.join(" and ")}`);
   signal.use(() => reloadable.reload());
-  opened.add({ close: async () => signal.end() });
 }

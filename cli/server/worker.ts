@@ -29,6 +29,7 @@ interface Start extends Pick<Environment, "logLevel"> {
 
 async function start(opened: Opened, { read, logLevel }: Start): Promise<void> {
   const signal = onReloadSignal();
+  opened.add({ close: async () => signal.end() });
   const logger = opened.openLog("sign-in-worker", logLevel);
   async function open({ configuration }: ConfigFile): Promise<Worker> {
     const opens = await startWorker({ ...configuration, logger });
@@ -46,5 +47,4 @@ async function start(opened: Opened, { read, logLevel }: Start): Promise<void> {
   if (monitoring !== undefined) opened.say(`health and metrics on port ${monitoring.port}`);
   opened.say("delivering");
   signal.use(() => reloadable.reload());
-  opened.add({ close: async () => signal.end() });
 }

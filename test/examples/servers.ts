@@ -1,6 +1,8 @@
 /** Runs the bundled server with configuration files in its own folder. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { configurationVariables, readEnvironment } from "../../config/environment.ts";
+import { here } from "../cli/here.ts";
 import { atEnd, newFolder } from "../closing.ts";
 import { freePorts, type Running, type Start, start } from "./processes.ts";
 
@@ -67,13 +69,22 @@ export class Servers {
     return { server, url, port };
   }
 
-  /** Starts a server that fails, and returns its output and exit code. */
+  /** Runs a server that fails in this process, and returns its output and exit code. */
   async refused(
     args: readonly string[],
-    options: ProcessOptions = {},
-  ): Promise<{ readonly code: number | string; readonly output: string }> {
-    const running = this.run(args, options);
-    return { code: await running.ended, output: running.output() };
+    { env = {} }: Pick<Start, "env"> = {},
+  ): Promise<{ readonly code: number; readonly output: string }> {
+    const before = process.cwd();
+    process.chdir(this.folder);
+    try {
+      const { code, out, err } = await here(["serve", ...args], {
+        environment: () => readEnvironment(env),
+        variables: configurationVariables(env),
+      });
+      return { code, output: out + err };
+    } finally {
+      process.chdir(before);
+    }
   }
 
   /** Kills all running servers before. */

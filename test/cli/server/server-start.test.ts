@@ -181,7 +181,8 @@ describe("a server that can't start", () => {
 
   it("exits with 2 after one sentence", async () => {
     const output = "missing.json does not exist.\n";
-    await expect(servers.refused(["--config", "missing.json"])).resolves.toEqual({ code: 2, output });
+    const server = servers.run(["--config", "missing.json"]);
+    expect({ code: await server.ended, output: server.output() }).toEqual({ code: 2, output });
   });
 
   it("says which port is in use and how to choose another, without opening the storage", async () => {
