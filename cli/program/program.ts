@@ -97,11 +97,11 @@ function capitalised(text: string): string {
 }
 
 /**
- * @param words the command line. Nouns that are not in it get no commands: a start need not wait for all their options.
+ * @param argv the command line. Nouns that are not in it get no commands: a start need not wait for all their options.
  * @param onCall carries out a command.
  */
 function buildProgram(
-  words: readonly string[],
+  argv: readonly string[],
   { commands, nouns }: CommandTable,
   { out }: Pick<CommandContext, "out">,
   onCall: (command: Command, args: Arguments) => Promise<void>,
@@ -133,7 +133,7 @@ function buildProgram(
       .command(noun)
       .summary(about)
       .description(`${capitalised(about)}.`);
-    if (!words.includes(noun)) continue;
+    if (!argv.includes(noun)) continue;
     for (const command of commands.filter(
       ({ words: [first, verb] }) => first === noun && verb !== undefined,
     )) {
