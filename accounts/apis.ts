@@ -24,18 +24,17 @@ import {
 } from "./operations/apis.ts";
 import { facade, pageOf } from "./operations/operation.ts";
 
-export interface ApisOptions {
-  readonly storage: Pick<Storage, "records" | "directory" | "audit">;
-  readonly deployments: Readonly<Partial<Record<"oauth2" | "openid", Pick<Deployment, "url">>>>;
-}
+/** The deployments that an API must not be part of. */
+export type DeploymentUrls = Readonly<Partial<Record<"oauth2" | "openid", Pick<Deployment, "url">>>>;
 
 /** The APIs of one storage. @returns the public calls, and the one that only a seed uses. */
-export function createApis({ storage, deployments }: ApisOptions): {
+export function createApis(
+  { records, directory, audit }: Pick<Storage, "records" | "directory" | "audit">,
+  deployments: DeploymentUrls,
+): {
   readonly calls: Apis;
   readonly seed: (identifier: string, settings: ApiSettings, mark: SeedMark) => Promise<Seeded>;
 } {
-  const { records, directory, audit } = storage;
-
   /** An API below a deployment could pass for the service itself. */
   function requireForeign(identifier: string): void {
     for (const deployment of [deployments.oauth2, deployments.openid])
@@ -160,7 +159,7 @@ export async function requireApis(
 
 /** Removes a deleted client from `introspection`, so that a later client with the same id can't introspect tokens. */
 export async function forgetInApis(
-  { records, directory, audit }: ApisOptions["storage"],
+  { records, directory, audit }: Pick<Storage, "records" | "directory" | "audit">,
   client_id: string,
   caller: Caller,
 ): Promise<void> {

@@ -6,8 +6,8 @@ import { ENTRIES, isOpen } from "../records/directory/directory-kinds.ts";
 import { type DirectoryRecords, withoutMark } from "../records/directory/directory-records.ts";
 import { removeEntry } from "../records/directory/directory-records.ts";
 import { ConfigurationError, UnknownReference } from "../core/errors.ts";
-import type { Sealer } from "../core/sealing.ts";
-import { type ApisOptions, createApis } from "./apis.ts";
+import type { StorageServices } from "../records/services.ts";
+import { type DeploymentUrls, createApis } from "./apis.ts";
 import { checked } from "./arguments.ts";
 import {
   type Entry,
@@ -64,7 +64,8 @@ export function createDirectory({
   storage,
   sealer,
   deployments,
-}: ApisOptions & { readonly sealer: Sealer }): Directory & DirectoryInternals {
+}: Pick<StorageServices, "storage" | "sealer"> & { readonly deployments: DeploymentUrls }): Directory &
+  DirectoryInternals {
   const { records, directory, audit } = storage;
 
   /** Writes only what differs, so that a seed that is applied at every start writes nothing. */
@@ -124,7 +125,7 @@ export function createDirectory({
     };
   }
 
-  const { seed: seedApi, calls: apis } = createApis({ storage, deployments });
+  const { seed: seedApi, calls: apis } = createApis(storage, deployments);
   return {
     services: facade(services, entries("service", toServiceEntry)),
     groups: facade(groups, entries("group", toEntry)),

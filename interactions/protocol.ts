@@ -2,32 +2,21 @@
 import type { ServiceContext } from "../provider/exchange.ts";
 import { errors, type Interaction, type InteractionResults } from "oidc-provider";
 import { artifactKey } from "../provider/adapter.ts";
-import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import type { Artifact } from "../records/artifacts/artifact.ts";
 import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
 import { isDisabled } from "../accounts/account.ts";
-import type { AccountInternals } from "../accounts/account.ts";
-import type { ClientInternals } from "../accounts/clients/client.ts";
 import { isClaimable } from "../accounts/clients/client-kinds.ts";
 import { FULL_NAME, fullName } from "../accounts/names.ts";
 import { kindsOf } from "../accounts/ways/ways.ts";
 import { DOCUMENTED_FIELDS, FIELD_OF_CLAIM, shownName } from "../accounts/profile-fields.ts";
 import { type RequestedApi, requestedApis } from "../provider/apis.ts";
-import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { ConditionFailed } from "../core/errors.ts";
-import {
-  acrOf,
-  acrRequest,
-  type AllowedFactors,
-  demandedAcr,
-  satisfies,
-  strongestAcr,
-} from "../provider/authentication.ts";
+import { acrOf, acrRequest, demandedAcr, satisfies, strongestAcr } from "../provider/authentication.ts";
 import { ALL_FIELDS, isPersonal, requestedAcr, requestedClaims, scopeClaims } from "../provider/claims.ts";
-import type { Configuration } from "../config/configuration.ts";
 import { seconds } from "../core/clock.ts";
 import { renewSignInCookies } from "../provider/sessions/cookies.ts";
-import type { CurrentProvider, ServedProvider } from "../provider/current-provider.ts";
+import type { ServedProvider } from "../provider/current-provider.ts";
+import type { ProviderServices } from "../provider/services.ts";
 import type { Signer } from "../core/sealing.ts";
 import { hasSecondFactor } from "../accounts/factors/factor.ts";
 import { SELECT_ACCOUNT, SENT_ACR_VALUES, SENT_MAX_AGE, STEP_UPS } from "../provider/policy.ts";
@@ -41,20 +30,6 @@ import type {
   SignInProtocol,
   SignInState,
 } from "./steps/step.ts";
-
-/** The parts of the service that are used here. */
-export interface ProtocolParts {
-  readonly configuration: Configuration;
-  readonly currentProvider: CurrentProvider;
-  readonly units: UnitsOfWork;
-  readonly accounts: AccountInternals;
-  readonly clients: ClientInternals;
-  readonly directory: Pick<DirectoryRecords, "findApi">;
-  readonly secondFactors: AllowedFactors;
-  /** Signs the hidden field of the forms. */
-  readonly forms: Signer;
-  readonly seals: RequestSeals;
-}
 
 /** The interaction of this browser; oidc-provider reports a missing one as an error. */
 async function details({ provider }: ServedProvider, ctx: ServiceContext): Promise<Interaction | undefined> {
@@ -141,9 +116,21 @@ function stateOf(stored: SignInState, stepUp: Proven | undefined): SignInState {
   return stored.proven?.stepUp ? {} : stored;
 }
 
-export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
-  const { configuration, currentProvider, units, accounts, clients, directory, forms, seals } = parts;
-
+export function createSignInProtocol(
+  {
+    configuration,
+    currentProvider,
+    units,
+    accounts,
+    clients,
+    storage: { directory },
+    secondFactors,
+  }: Pick<
+    ProviderServices,
+    "configuration" | "currentProvider" | "units" | "accounts" | "clients" | "storage" | "secondFactors"
+  >,
+  { forms, seals }: { readonly forms: Signer; readonly seals: RequestSeals },
+): SignInProtocol {
   /** Who is signed in; `undefined` if the account is unusable or the session has ended. */
   async function signedInAs({ session }: Interaction): Promise<SignedInAs | undefined> {
     if (session?.accountId === undefined) return undefined;
@@ -168,7 +155,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     const signedIn = await signedInAs(found);
     if (signedIn === undefined || !hasSecondFactor(signedIn.record)) return undefined;
     // To add a factor, the person has to show everything.
-    const strongest = strongestAcr(signedIn.record, parts.secondFactors);
+    const strongest = strongestAcr(signedIn.record, secondFactors);
     if (demanded !== undefined && !satisfies(strongest, demanded)) return undefined;
     const { record, at, amr } = signedIn;
     const isMfa = amr.includes("mfa");

@@ -102,7 +102,7 @@ function signInSteps(services: PageParts): Pick<Services, "flow" | "ended" | "in
     seals: createRequestSeals(formKeys(services, "sign-in again"), services.clock),
   };
   const ended = createEndedSignIns(services, parts.seals);
-  const flow = createSignInFlow({ ...parts, protocol: createSignInProtocol(parts) });
+  const flow = createSignInFlow({ ...parts, protocol: createSignInProtocol(services, parts) });
   return {
     flow,
     ended,

@@ -2,26 +2,16 @@
 import { z } from "zod";
 import { section } from "../../config/documented-schema.ts";
 import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
-import type { UnitsOfWork } from "../../provider/unit-of-work.ts";
-import type { Configuration } from "../../config/configuration.ts";
+import type { ProviderServices } from "../../provider/services.ts";
 import { type Actor, ANONYMOUS, type Caller } from "../../records/audit/audit-event.ts";
-import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import type { AccountInternals } from "../../accounts/account.ts";
-import type { Accounts } from "../../accounts/operations/accounts.ts";
 import type { Translator } from "../../core/texts.ts";
-import type { ServiceEmitter } from "../../core/events.ts";
 import type { PasswordLength } from "../../accounts/passwords/password-rules.ts";
-import type { People } from "../../accounts/people/people.ts";
 import type { AskedAt } from "../../accounts/people/requests.ts";
-import type { AttemptLimits } from "../../accounts/limits/attempt-limits.ts";
-import type { PasswordCheck } from "../../accounts/limits/password-check.ts";
-import type { SecondFactors } from "../../accounts/factors/factors.ts";
 import type { Enrolment, NewAccountEnrolment } from "../../accounts/factors/enrolment.ts";
 import type { PasskeyChallenge, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
 import type { RememberedBrowser } from "../../accounts/factors/remembered-browsers.ts";
 import type { Method } from "../../accounts/ways/ways.ts";
-import type { NewBrowsers } from "../../accounts/limits/new-browsers.ts";
 import type { LanguageHints } from "../look/language.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
 import type { LinkCookie } from "../link-cookie.ts";
@@ -342,22 +332,24 @@ export interface SignInWay {
 }
 
 /** What the steps need of the service. */
-export interface StepServices {
-  readonly units: UnitsOfWork;
-  readonly configuration: Pick<Configuration, "clock" | "lifetimes">;
-  readonly accounts: AccountInternals & Pick<Accounts, "factors">;
-  readonly limits: Pick<AttemptLimits, "signIn" | "change" | "wrongPasskey">;
-  readonly passwordCheck: PasswordCheck;
-  readonly newBrowsers: NewBrowsers;
-  readonly events: ServiceEmitter;
-  readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
+export type StepServices = Pick<
+  ProviderServices,
+  | "units"
+  | "configuration"
+  | "accounts"
+  | "limits"
+  | "passwordCheck"
+  | "newBrowsers"
+  | "events"
+  | "audit"
+  | "people"
+  | "secondFactors"
+> & {
   readonly devices: DeviceCookies;
   readonly protocol: SignInProtocol;
-  readonly people: Pick<People, "registrations" | "passwordResets">;
-  readonly secondFactors: Pick<SecondFactors, "codes" | "passkeys" | "enrolments" | "rememberedBrowsers">;
   readonly offers: Offers;
   readonly links: LinkCookie;
-}
+};
 
 /** The running sign-ins of oidc-provider. */
 export interface SignInProtocol {
