@@ -87,41 +87,59 @@ DECLARE
   kinds text[];
   failed integer[];
   removed integer[];
-  has_live boolean;
-  has_new boolean;
+  has_live boolean := false;
+  has_new boolean := false;
+  n integer := 0;
   old integer;
+  asked record;
+  there record;
+  above record;
+  live boolean;
+  holds boolean;
 BEGIN
   PERFORM set_config('lock_timeout', greatest(1, ceil(extract(epoch FROM deadline - clock_timestamp()) * 1000))::text, true);
   IF relaxed THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
-  WITH locked AS MATERIALIZED (
-    SELECT q.n, q.kind, q.use, q.version, q.parent AS is_parent,
-      coalesce(w.id, d.id, e.id, k.id) AS id, coalesce(w.version, d.version, e.version, k.version) AS is_version,
-      coalesce(w.entries, d.entries) AS entries,
-      coalesce(w.id, d.id, e.id, k.id) IS NOT NULL
-        AND coalesce(w.expires_at, d.expires_at, e.expires_at, k.expires_at, 'infinity') > now
-        AND (coalesce(w.parent, d.parent, e.parent, k.parent) IS NULL
-          OR (p.id IS NOT NULL AND coalesce(p.expires_at, 'infinity') > now)) AS live
-    FROM ROWS FROM (json_to_recordset(refs) AS (kind text, key text, version text, use text, parent boolean))
-      WITH ORDINALITY AS q (kind, key, version, use, parent, n)
-    LEFT JOIN LATERAL (SELECT r.id, r.version, r.entries, r.expires_at, r.parent FROM sign_in_records AS r
-      WHERE q.use = 'put' AND r.kind = q.kind AND r.key = q.key FOR NO KEY UPDATE) AS w ON true
-    LEFT JOIN LATERAL (SELECT r.id, r.version, r.entries, r.expires_at, r.parent FROM sign_in_records AS r
-      WHERE q.use = 'remove' AND r.kind = q.kind AND r.key = q.key FOR UPDATE) AS d ON true
-    LEFT JOIN LATERAL (SELECT r.id, r.version, r.expires_at, r.parent FROM sign_in_records AS r
-      WHERE q.use = 'expect' AND r.kind = q.kind AND r.key = q.key FOR SHARE) AS e ON true
-    LEFT JOIN LATERAL (SELECT r.id, r.version, r.expires_at, r.parent FROM sign_in_records AS r
-      WHERE q.use = 'parent' AND r.kind = q.kind AND r.key = q.key FOR KEY SHARE) AS k ON true
-    LEFT JOIN LATERAL (SELECT r.id, r.expires_at FROM sign_in_records AS r
-      WHERE r.id = coalesce(w.parent, d.parent, e.parent, k.parent) FOR KEY SHARE) AS p ON true
-  )
-  SELECT array_agg(l.id ORDER BY n), array_agg(l.live ORDER BY n), array_agg(l.entries ORDER BY n), array_agg(l.kind ORDER BY n),
-    array_agg(CASE WHEN use <> 'put' OR live THEN l.id ELSE nextval('sign_in_records_id_seq') END ORDER BY n),
-    array_agg(n ORDER BY n) FILTER (WHERE CASE l.version WHEN 'absent' THEN live WHEN 'present' THEN NOT live
-      ELSE l.version IS NOT NULL AND NOT (live AND l.is_version = l.version) END OR (is_parent AND use <> 'put' AND NOT live)),
-    -- A record that is to be put, and is expired or an orphan, is replaced by a new one.
-    array_agg(n) FILTER (WHERE l.id IS NOT NULL AND (use = 'remove' OR (use = 'put' AND NOT live))),
-    coalesce(bool_or(use = 'put' AND live), false), coalesce(bool_or(use = 'put' AND NOT live), false)
-    INTO found, are_live, olds, kinds, ids, failed, removed, has_live, has_new FROM locked AS l;
+  -- One by one: a commit has few references, and a statement for all of them takes longer to start than to run.
+  FOR asked IN SELECT * FROM json_to_recordset(refs) AS q (kind text, key text, version text, use text, parent boolean) LOOP
+    n := n + 1;
+    IF asked.use = 'put' THEN
+      SELECT r.id, r.version, r.entries, r.expires_at, r.parent INTO there FROM sign_in_records AS r
+        WHERE r.kind = asked.kind AND r.key = asked.key FOR NO KEY UPDATE;
+    ELSIF asked.use = 'parent' THEN
+      SELECT r.id, r.version, NULL AS entries, r.expires_at, r.parent INTO there FROM sign_in_records AS r
+        WHERE r.kind = asked.kind AND r.key = asked.key FOR KEY SHARE;
+    ELSIF asked.use = 'expect' THEN
+      SELECT r.id, r.version, NULL AS entries, r.expires_at, r.parent INTO there FROM sign_in_records AS r
+        WHERE r.kind = asked.kind AND r.key = asked.key FOR SHARE;
+    ELSE
+      SELECT r.id, r.version, r.entries, r.expires_at, r.parent INTO there FROM sign_in_records AS r
+        WHERE r.kind = asked.kind AND r.key = asked.key FOR UPDATE;
+    END IF;
+    live := there.id IS NOT NULL AND (there.expires_at IS NULL OR there.expires_at > now);
+    IF there.parent IS NOT NULL THEN
+      SELECT r.id, r.expires_at INTO above FROM sign_in_records AS r WHERE r.id = there.parent FOR KEY SHARE;
+      live := live AND above.id IS NOT NULL AND (above.expires_at IS NULL OR above.expires_at > now);
+    END IF;
+    found[n] := there.id;
+    are_live[n] := live;
+    kinds[n] := asked.kind;
+    ids[n] := there.id;
+    holds := CASE asked.version WHEN 'absent' THEN NOT live WHEN 'present' THEN live
+      ELSE asked.version IS NULL OR (live AND there.version = asked.version) END AND (live OR NOT asked.parent OR asked.use = 'put');
+    IF NOT holds THEN
+      failed := failed || n;
+    ELSIF asked.use = 'put' OR asked.use = 'remove' THEN
+      olds[n] := there.entries;
+      -- A record that is to be put, and is expired or an orphan, is replaced by a new one.
+      IF there.id IS NOT NULL AND (asked.use = 'remove' OR NOT live) THEN removed := removed || n; END IF;
+      IF asked.use = 'put' AND live THEN
+        has_live := true;
+      ELSIF asked.use = 'put' THEN
+        has_new := true;
+        ids[n] := nextval('sign_in_records_id_seq');
+      END IF;
+    END IF;
+  END LOOP;
   -- After locking, when any other attempt of this commit has finished.
   IF again AND EXISTS (SELECT FROM sign_in_commits AS c WHERE c.id = commit_id) THEN RETURN NULL; END IF;
   IF failed IS NOT NULL THEN RETURN failed; END IF;
