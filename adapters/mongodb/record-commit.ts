@@ -5,9 +5,9 @@ import type { Commit, RecordData, Ref } from "../record-store.ts";
 import {
   entriesOf,
   idOf,
+  type Live,
   type MongoRecords,
   type StoredEntry,
-  type StoredMark,
   type StoredRecord,
   toRef,
 } from "./record-reads.ts";
@@ -40,15 +40,17 @@ export class CommitRun {
 
   async run(session: ClientSession, end: number): Promise<void> {
     const { id, expect = [], put = [], remove = [] } = this.#change;
-    if (await this.#isDone(session, end)) return;
     const parents = put.flatMap(({ parent }) => (parent === undefined ? [] : [parent]));
     const refs = [...expect.map(({ ref }) => ref), ...put, ...remove, ...parents];
-    const ids = [...new Set(refs.map(idOf))];
-    const live = await this.#store.live(ids, session);
+    const there = await this.#store.stored([...new Set(refs.map(idOf))], session);
+    const live = this.#store.liveOf(there);
     const failed = this.#failures(live);
-    if (failed.length > 0) throw new ConditionFailed("an expectation does not hold", failed);
-    const there = await this.#store.records.find({ _id: { $in: ids } }, { session }).toArray();
-    await this.#guard(session, new Set([...put, ...remove].map(idOf)), live, parents);
+    if (failed.length > 0) {
+      // What it expected is gone if an earlier attempt has committed.
+      if (await this.#isDone(session)) return;
+      throw new ConditionFailed("an expectation does not hold", failed);
+    }
+    if (!(await this.#mark(session, end, this.#guards(live, parents)))) return session.abortTransaction();
     const before = new Map(there.map((record) => [record._id, record] as const));
     const records: AnyBulkWriteOperation<StoredRecord>[] = [];
     const gone: string[] = [];
@@ -85,7 +87,7 @@ export class CommitRun {
     if (fresh.length > 0) await this.#store.entries.insertMany(fresh, { session });
   }
 
-  #failures(live: Awaited<ReturnType<MongoRecords["live"]>>): Ref[] {
+  #failures(live: Live): Ref[] {
     const { expect = [], put = [], remove = [] } = this.#change;
     const failed = expect
       .filter(({ ref, version }) => {
@@ -103,46 +105,52 @@ export class CommitRun {
     return [...failed, ...orphans].map(({ kind, key }) => ({ kind, key }));
   }
 
-  /**
-   * Fails after the deadline, and records the commit.
-   * @returns whether an earlier attempt, whose response was lost, has already committed.
-   */
-  async #isDone(session: ClientSession, end: number): Promise<boolean> {
-    const set = { $set: { at: "$$NOW", in_time: notAfter(end) } };
-    const { upsertedCount } = await this.#store.marks.updateOne({ _id: `commit ${this.#change.id}` }, [set], {
-      session,
-      upsert: true,
-    });
-    return upsertedCount === 0;
+  /** Whether an earlier attempt, whose response was lost, has already committed. */
+  async #isDone(session: ClientSession): Promise<boolean> {
+    return (await this.#store.marks.findOne({ _id: this.#markId }, { session })) !== null;
   }
 
-  /** Writes a guard of every record that the commit only expects: commits that change the record then conflict with it. */
-  async #guard(
-    session: ClientSession,
-    written: ReadonlySet<string>,
-    live: Awaited<ReturnType<MongoRecords["live"]>>,
-    parents: readonly Ref[],
-  ): Promise<void> {
-    const { expect = [] } = this.#change;
+  get #markId(): string {
+    return `commit ${this.#change.id}`;
+  }
+
+  /**
+   * Records the commit and writes the guards. Fails after the deadline.
+   * @returns false if an earlier attempt, whose response was lost, has already committed.
+   */
+  async #mark(session: ClientSession, end: number, guards: Iterable<string>): Promise<boolean> {
+    const set = { $set: { at: "$$NOW", in_time: notAfter(end) } };
+    const touches = [...guards].map((_id) => ({
+      updateOne: { filter: { _id }, update: { $inc: { writes: 1 } }, upsert: true },
+    }));
+    const mark = { updateOne: { filter: { _id: this.#markId }, update: [set], upsert: true } };
+    const { upsertedIds } = await this.#store.marks.bulkWrite([mark, ...touches], {
+      session,
+      ordered: false,
+    });
+    return upsertedIds[0] !== undefined;
+  }
+
+  /** A guard of every record that the commit only expects: commits that change the record then conflict with it. */
+  #guards(live: Live, parents: readonly Ref[]): Set<string> {
+    const { expect = [], put = [], remove = [] } = this.#change;
+    const written = new Set([...put, ...remove].map(idOf));
     const relied = [
       ...expect.flatMap(({ ref }) => [idOf(ref), live.get(idOf(ref))?.parent?._id ?? ""]),
       ...parents.map(idOf),
     ];
-    const operations: AnyBulkWriteOperation<StoredMark>[] = [];
-    const touch = (_id: string): void => {
-      operations.push({ updateOne: { filter: { _id }, update: { $inc: { writes: 1 } }, upsert: true } });
-    };
-    for (const one of new Set(relied)) {
+    const guards = new Set<string>();
+    for (const one of relied) {
       if (one === "" || written.has(one)) continue;
       const isShared = this.#shared.has(toRef(one).kind);
-      touch(isShared ? `guard ${one} ${Math.floor(Math.random() * GUARDS)}` : `guard ${one}`);
+      guards.add(isShared ? `guard ${one} ${Math.floor(Math.random() * GUARDS)}` : `guard ${one}`);
     }
     for (const one of written) {
       if (this.#shared.has(toRef(one).kind))
-        for (let guard = 0; guard < GUARDS; guard += 1) touch(`guard ${one} ${guard}`);
-      else touch(`guard ${one}`);
+        for (let guard = 0; guard < GUARDS; guard += 1) guards.add(`guard ${one} ${guard}`);
+      else guards.add(`guard ${one}`);
     }
-    if (operations.length > 0) await this.#store.marks.bulkWrite(operations, { session, ordered: false });
+    return guards;
   }
 }
 

@@ -23,6 +23,14 @@ export interface StoredRecord {
   readonly buried?: { readonly _id: string; readonly born: string };
 }
 
+/** A record that was read, with its parent or a later record with the same key, if there is one. */
+export interface WithParent extends StoredRecord {
+  readonly above: readonly StoredRecord[];
+}
+
+/** The live records by their `_id`, each with its parent. */
+export type Live = ReadonlyMap<string, { readonly record: StoredRecord; readonly parent?: StoredRecord }>;
+
 /** An index entry. Its `_id` is composed of the other members. */
 export interface StoredEntry {
   readonly _id: string;
@@ -151,27 +159,27 @@ export class MongoRecords {
   }
 
   /** The live records, each with its parent. */
-  async live(
-    ids: readonly string[],
-    session?: ClientSession,
-  ): Promise<ReadonlyMap<string, { readonly record: StoredRecord; readonly parent?: StoredRecord }>> {
+  async live(ids: readonly string[]): Promise<Live> {
+    return this.liveOf(await this.stored(ids));
+  }
+
+  /** The records as they are stored, each with what is stored under the key of its parent. */
+  stored(ids: readonly string[], session?: ClientSession): Promise<WithParent[]> {
+    const parents = { from: RECORDS, localField: "parent._id", foreignField: "_id", as: "above" };
     const options = session === undefined ? {} : { session };
-    const find = async (wanted: readonly string[]): Promise<ReadonlyMap<string, StoredRecord>> => {
-      if (wanted.length === 0) return new Map();
-      const found = await this.records.find({ _id: { $in: [...wanted] } }, options).toArray();
-      return new Map(found.map((record) => [record._id, record] as const));
-    };
-    const records = await find(ids);
-    const parents = await find([
-      ...new Set([...records.values()].flatMap(({ parent }) => parent?._id ?? [])),
-    ]);
+    return this.records
+      .aggregate<WithParent>([{ $match: { _id: { $in: [...ids] } } }, { $lookup: parents }], options)
+      .toArray();
+  }
+
+  /** Those that have not expired and are no orphans. */
+  liveOf(stored: readonly WithParent[]): Live {
     const now = this.#clock.now();
-    const found = [...records].flatMap(([id, record]) => {
+    const found = stored.flatMap(({ above: [parent], ...record }) => {
       if (!isCurrent(record, now)) return [];
-      if (record.parent === undefined) return [[id, { record }] as const];
-      const parent = parents.get(record.parent._id);
+      if (record.parent === undefined) return [[record._id, { record }] as const];
       const isThere = isCurrent(parent, now) && parent.born === record.parent.born;
-      return isThere ? [[id, { record, parent }] as const] : [];
+      return isThere ? [[record._id, { record, parent }] as const] : [];
     });
     return new Map(found);
   }
