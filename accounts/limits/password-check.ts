@@ -121,7 +121,7 @@ export function createPasswordCheck({
         await Promise.all([
           attempt.succeed(),
           // Only of this name: otherwise its limit would show which names belong together.
-          subject !== undefined && store.clearFailures(way, subject),
+          subject !== undefined && failures > 0 && store.clearFailures(way, subject),
         ]);
         return { kind: "right", record, device };
       } catch (fault) {

@@ -120,9 +120,9 @@ interface Existing {
   readonly entries: string | null;
 }
 
-/** Whether the commit itself hides children, whose conditions must be checked first. */
-function endsParents({ put, remove }: PreparedCommit, now: number): boolean {
-  return remove.length > 0 || put.some(({ expiresAt }) => expiresAt !== null && expiresAt <= now);
+/** Whether a put record hides its children, whose conditions must be checked first. */
+function endsParents({ put }: PreparedCommit, now: number): boolean {
+  return put.some(({ expiresAt }) => expiresAt !== null && expiresAt <= now);
 }
 
 function failure(failed: readonly Ref[]): ConditionFailed {
@@ -139,9 +139,10 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
   const replace = connection.change(
     "UPDATE records SET value = ?, version = ?, expires_at = ?, parent = ?, entries = ? WHERE id = ?",
   );
-  const remove = connection.change("DELETE FROM records WHERE id = ?");
+  const removeChildless = connection.change(
+    "DELETE FROM records WHERE id = ? AND NOT EXISTS (SELECT 1 FROM records AS child WHERE child.parent = records.id)",
+  );
   const removeAll = connection.change("DELETE FROM records WHERE id IN (SELECT value FROM json_each(?))");
-  const firstChild = connection.first("SELECT 1 FROM records WHERE parent = ?");
   // Never found, because no kind is empty. Its children are orphans and are deleted with it.
   const bury = connection.change(
     `UPDATE records SET kind = '', key = id, value = '{}', version = '', expires_at = 0, entries = NULL WHERE id = ?`,
@@ -213,8 +214,7 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
   function erase(id: number, kind: string, entries: string | null): void {
     changeEntries({ id, kind }, readEntries(entries), []);
     cache.forget(id);
-    if (firstChild(id) === undefined) remove(id);
-    else bury(id);
+    if (removeChildless(id) === 0) bury(id);
   }
 
   /** @returns whether the record was written: `false` if it must be new but already exists. */
@@ -286,15 +286,15 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
   }
 
   function write(change: PreparedCommit, now: number): void {
-    for (const ref of change.remove) {
-      const before = existing(ref, now);
-      if (before !== undefined) erase(before.id, ref.kind, before.entries);
-      known.set(nameOf(ref), undefined);
-    }
     const isNew = change.expect.filter(({ version }) => version === "absent");
     const names = new Set(isNew.map(({ ref }) => nameOf(ref)));
     const clashes = change.put.filter((record) => !put(record, change.id, now, names.has(nameOf(record))));
     if (clashes.length > 0) throw failure(clashes);
+    // Last, because it hides children, about which there may be conditions.
+    for (const ref of change.remove) {
+      const before = existing(ref, now);
+      if (before !== undefined) erase(before.id, ref.kind, before.entries);
+    }
   }
 
   return {
