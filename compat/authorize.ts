@@ -8,7 +8,7 @@ import type { ClientInternals } from "../accounts/clients/client.ts";
 import { hasSetting, isAllowedAddress, KINDS } from "../accounts/clients/client-kinds.ts";
 import { isTooDeepText, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
 import { knownClaims } from "../provider/claims.ts";
-import { noteLimited } from "../accounts/limits/attempt-limits.ts";
+import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
 import { appendToQuery, responseMembers } from "../provider/responses.ts";
 import { effectiveScope, scopeForApis } from "../provider/claims.ts";
 import { SENT_ACR_VALUES, SENT_MAX_AGE } from "../provider/policy.ts";
@@ -304,9 +304,9 @@ export const refusalMode: Step = async (exchange, next) => {
 async function takeSignInPoint(
   { ctx, address }: EndpointExchange,
   { limits, audit }: Pick<ProviderServices, "limits" | "audit">,
-  pushed?: string,
+  options?: Parameters<AttemptLimits["interaction"]>[1],
 ): Promise<void> {
-  const attempt = await limits.interaction(address, pushed);
+  const attempt = await limits.interaction(address, options);
   if (attempt.allowed) return;
   noteLimited(audit, { ...callerOf(ctx, ANONYMOUS), action: "interaction" }, attempt);
   const { retryAfter } = attempt;
@@ -324,12 +324,12 @@ export function pushedPoint(services: Pick<ProviderServices, "limits" | "audit">
   };
 }
 
-/** Runs oidc-provider. Starting an interaction takes a rate-limit point; without one, nothing is written. */
+/** Runs oidc-provider. An interaction is stored with the rate-limit point that it takes; without one, nothing is written. */
 export function runAuthorization(
   protocol: Protocol,
-  services: Pick<ProviderServices, "limits" | "events" | "audit" | "pages">,
+  services: Pick<ProviderServices, "limits" | "events" | "audit" | "pages" | "units">,
 ): Step {
-  const { events, audit, pages } = services;
+  const { events, audit, pages, units } = services;
   return async (exchange) => {
     const { ctx, query } = exchange;
     // oidc-provider adds the hash of its auto-submitting script to this policy.
@@ -340,8 +340,9 @@ export function runAuthorization(
     );
     if (oidc?.entities.Interaction && status === 303) {
       const pushed = isOpen(exchange) ? query?.one("request_uri") : undefined;
-      await takeSignInPoint(exchange, services, pushed);
-      exchange.browser?.remember(ctx);
+      const unit = units.required();
+      unit.takePoints((rider) => takeSignInPoint(exchange, services, { pushed, rider }));
+      unit.whenCommitted(() => exchange.browser?.remember(ctx));
     }
     const { accountId: sub, clientId: client_id } = oidc?.entities.AuthorizationCode ?? {};
     if (sub === undefined || client_id === undefined) return;

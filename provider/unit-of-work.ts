@@ -14,6 +14,7 @@ import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts"
 import { ConditionFailed } from "../core/errors.ts";
 import type { Exchange } from "./exchange.ts";
 import { Changes } from "../records/records.ts";
+import type { Rider } from "../records/rate-limits.ts";
 
 /** The reads and the uncommitted writes of one request. */
 export interface Unit {
@@ -48,6 +49,16 @@ export interface Unit {
    * @returns false if it consumes none.
    */
   attachReplay(model: string, replay: string, until: number): boolean;
+  /**
+   * Takes points in the commit itself.
+   * @param take writes what it gets, or rejects: then nothing is written.
+   */
+  takePoints(take: (rider: Rider) => Promise<void>): void;
+  /**
+   * Gives points back in the commit itself. Without a commit they are given back at the end of the request.
+   * @param attempt is called without a rider for that.
+   */
+  refund(attempt: { readonly succeed: (rider?: Rider) => Promise<void> }): void;
   /** Registers a callback for a successful commit, even one without writes. The response waits for it. */
   whenCommitted(callback: () => unknown): void;
   commit(): Promise<void>;
@@ -153,6 +164,10 @@ class PendingUnit implements Unit {
   /** The time of the store at some moment after something was consumed. */
   #storeTime: Promise<number> | undefined;
   #callbacks: (() => unknown)[] = [];
+  /** Moves the points that belong to the next commit, which it makes. */
+  #movePoints: ((rider: Rider) => Promise<void>) | undefined;
+  /** Gives back what no commit has given back. */
+  #refund: (() => Promise<void>) | undefined;
 
   constructor(store: ArtifactStore, sealer: ArtifactSealer, clock: Clock, request: UnitRequest) {
     this.#store = store;
@@ -282,6 +297,20 @@ class PendingUnit implements Unit {
     return false;
   }
 
+  takePoints(take: (rider: Rider) => Promise<void>): void {
+    this.#movePoints = take;
+  }
+
+  refund({ succeed }: { readonly succeed: (rider?: Rider) => Promise<void> }): void {
+    this.#movePoints = succeed;
+    this.#refund = succeed;
+  }
+
+  /** The request has ended. */
+  async end(): Promise<void> {
+    await this.#refund?.();
+  }
+
   whenCommitted(callback: () => unknown): void {
     this.#callbacks.push(callback);
   }
@@ -292,7 +321,7 @@ class PendingUnit implements Unit {
     for (let tries = 1; pending.size > 0; tries += 1) {
       try {
         const { changes, consumed } = await this.#changes(pending);
-        const version = await this.#store.commit(changes, this.deadline);
+        const version = await this.#write(changes);
         if (version !== undefined) this.#remember(pending, consumed, version);
         break;
       } catch (error) {
@@ -307,6 +336,20 @@ class PendingUnit implements Unit {
     const callbacks = this.#callbacks;
     this.#callbacks = [];
     for (const callback of callbacks) await callback();
+  }
+
+  async #write(changes: Changes): Promise<string | undefined> {
+    if (this.#movePoints === undefined || changes.isEmpty())
+      return this.#store.commit(changes, this.deadline);
+    let version: string | undefined;
+    await this.#movePoints({
+      changes,
+      deadline: this.deadline,
+      onWritten: (written) => (version = written),
+    });
+    this.#movePoints = undefined;
+    this.#refund = undefined;
+    return version;
   }
 
   /** What was written counts as read, so that it can be written again. */
@@ -388,7 +431,13 @@ export function createUnitsOfWork(store: ArtifactStore, sealer: ArtifactSealer, 
     },
     run(request, work) {
       const unit = new PendingUnit(store, sealer, clock, request);
-      return storage.run(unit, () => work(unit));
+      return storage.run(unit, async () => {
+        try {
+          return await work(unit);
+        } finally {
+          await unit.end();
+        }
+      });
     },
   };
 }

@@ -1,8 +1,9 @@
 /** Rate limits: points in fixed windows, which all processes with the storage share. */
 import type { Clock } from "../core/clock.ts";
+import { ConditionFailed, StorageUnavailable } from "../core/errors.ts";
 import { KeyedBatches } from "../core/keyed-batches.ts";
 import { defineKind, type Kind } from "./kinds.ts";
-import type { Records, RefTo } from "./records.ts";
+import { type Changes, type Records, type RefTo, Transaction } from "./records.ts";
 
 /** A limit, and what it counts. */
 export interface Bucket {
@@ -30,6 +31,19 @@ export interface LimitAnswer {
 
 interface ConsumeOptions {
   readonly evenly?: boolean;
+  readonly rider?: Rider | undefined;
+}
+
+/**
+ * What is written in the commit that takes or refunds points, durably: both happen, or neither. A refused attempt writes
+ * nothing. If a condition does not hold, the call rejects with `ConditionFailed`, and no point has moved.
+ */
+export interface Rider {
+  readonly changes: Changes;
+  /** Milliseconds since the epoch. */
+  readonly deadline: number;
+  /** Gets the version of the written records. */
+  readonly onWritten: (version: string) => void;
 }
 
 /**
@@ -41,13 +55,14 @@ export interface RateLimits {
   /**
    * Consumes one point of each bucket, or none if one of them has none left.
    * @param options.evenly a refusal writes as many records as a point, so that the time does not tell them apart.
+   * @param options.rider what is written with the points.
    * @returns the answer of each bucket.
    */
   consume(buckets: readonly Bucket[], options?: ConsumeOptions): Promise<readonly LimitAnswer[]>;
   /** Whether each bucket has a point, without consuming it. */
   look(buckets: readonly Bucket[]): Promise<readonly LimitAnswer[]>;
-  /** Refunds one point to each bucket after a success. */
-  refund(buckets: readonly Bucket[]): Promise<void>;
+  /** Refunds one point to each bucket after a success. @param rider what is written with them. */
+  refund(buckets: readonly Bucket[], rider?: Rider): Promise<void>;
 }
 
 interface Window {
@@ -76,6 +91,7 @@ interface Step {
   /** Points to add: 1 to consume, -1 to refund, 0 to look. */
   readonly points: 1 | 0 | -1;
   readonly evenly?: boolean | undefined;
+  readonly rider?: Rider | undefined;
 }
 
 /** The windows of one batch while its steps are applied. */
@@ -132,44 +148,100 @@ function nameOf(bucket: Bucket): string {
   return refOf(bucket).key;
 }
 
+/** Splits steps so that no two riders of a part are about one record. Each part is a commit, one after the other. */
+function apart(steps: readonly Step[]): readonly (readonly Step[])[] {
+  const parts: Step[][] = [[]];
+  let taken = new Set<string>();
+  for (const step of steps) {
+    const names = step.rider?.changes.names() ?? [];
+    if (names.some((name) => taken.has(name))) {
+      parts.push([]);
+      taken = new Set();
+    }
+    for (const name of names) taken.add(name);
+    parts.at(-1)?.push(step);
+  }
+  return parts;
+}
+
+/** What became of a step. */
+type Applied = readonly LimitAnswer[] | Error;
+
 /**
  * The rate limits in a store. What a process asks for while its last commit is under way goes into the next one, so its
  * requests never conflict with each other; after a conflict with another process it retries.
  */
 export function createRateLimits(records: Records, clock: Clock): RateLimits {
-  const queue = new KeyedBatches<Step, readonly LimitAnswer[]>((_key, steps) => applyAll(steps), MAX_BATCH);
+  const queue = new KeyedBatches<Step, Applied>(async (_key, steps) => {
+    const applied: Applied[] = [];
+    for (const part of apart(steps))
+      applied.push(...(await applyAll(part).catch((error: unknown) => part.map(() => error as Error))));
+    return applied;
+  }, MAX_BATCH);
 
-  function applyAll(steps: readonly Step[]): Promise<LimitAnswer[][]> {
+  function applyAll(steps: readonly Step[]): Promise<Applied[]> {
     const buckets = new Map(
       steps.flatMap((step) => step.buckets.map((each) => [nameOf(each), each] as const)),
     );
-    return records.transact(
-      async (tx) => {
-        const found = await tx.peekAll([...buckets.values()].map(refOf));
-        const windows = new Windows(
-          new Map([...buckets.keys()].map((name, at) => [name, found[at]])),
-          clock.now(),
-        );
-        const answers = steps.map((step) => windows.apply(step));
-        for (const [name, bucket] of buckets) {
-          if (!windows.changed.has(name)) continue;
-          const window = windows.changed.get(name);
-          if (window === undefined) tx.remove(refOf(bucket));
-          else tx.put(RATE_LIMIT.record(window, { key: [bucket.limit, bucket.key] }));
-        }
+    /** Steps whose rider can't be written. They move no points. */
+    const failures = new Map<Step, Error>();
+
+    async function attempt(): Promise<Applied[]> {
+      const tx = new Transaction(records.store);
+      const found = await tx.peekAll([...buckets.values()].map(refOf));
+      const now = clock.now();
+      const windows = new Windows(new Map([...buckets.keys()].map((name, at) => [name, found[at]])), now);
+      const riders: Rider[] = [];
+      const applied = steps.map((step): Applied => {
+        const { rider, points } = step;
+        const failure = failures.get(step);
+        if (failure !== undefined) return failure;
+        if (rider !== undefined && rider.deadline <= now)
+          return new StorageUnavailable("the deadline of this commit has passed", { reason: "deadline" });
+        const answers = windows.apply(step);
+        const isRefused = points === 1 && answers.some(({ allowed }) => !allowed);
+        if (rider !== undefined && !isRefused) riders.push(rider);
         return answers;
-      },
-      { relaxed: true },
-    );
+      });
+      for (const [name, bucket] of buckets) {
+        if (!windows.changed.has(name)) continue;
+        const window = windows.changed.get(name);
+        if (window === undefined) tx.remove(refOf(bucket));
+        else tx.put(RATE_LIMIT.record(window, { key: [bucket.limit, bucket.key] }));
+      }
+      const { changes } = tx;
+      for (const rider of riders) changes.merge(rider.changes);
+      const version = await commit(changes, riders);
+      for (const rider of riders) if (version !== undefined) rider.onWritten(version);
+      return applied;
+    }
+
+    async function commit(changes: Changes, riders: readonly Rider[]): Promise<string | undefined> {
+      if (riders.length === 0) return records.commit(changes, { relaxed: true });
+      try {
+        return await records.commit(changes, { deadline: Math.min(...riders.map((each) => each.deadline)) });
+      } catch (error) {
+        if (error instanceof ConditionFailed)
+          for (const step of steps) if (step.rider?.changes.concerns(error)) failures.set(step, error);
+        throw error;
+      }
+    }
+
+    return records.retry(attempt);
   }
 
-  const add = (step: Step): Promise<readonly LimitAnswer[]> => queue.add("", step);
+  async function add(step: Step): Promise<readonly LimitAnswer[]> {
+    const applied = await queue.add("", step);
+    if (applied instanceof Error) throw applied;
+    return applied;
+  }
 
   return {
-    consume: (buckets, options) => add({ buckets, points: 1, evenly: options?.evenly }),
+    consume: (buckets, options) =>
+      add({ buckets, points: 1, evenly: options?.evenly, rider: options?.rider }),
     look: (buckets) => add({ buckets, points: 0 }),
-    async refund(buckets) {
-      await add({ buckets, points: -1 });
+    async refund(buckets, rider) {
+      await add({ buckets, points: -1, rider });
     },
   };
 }
@@ -190,6 +262,6 @@ export function tellingRefusals(limits: RateLimits, onRefused: (limit: string) =
   return {
     consume: (buckets, options) => told(buckets, limits.consume(buckets, options)),
     look: (buckets) => told(buckets, limits.look(buckets)),
-    refund: (buckets) => limits.refund(buckets),
+    refund: (buckets, rider) => limits.refund(buckets, rider),
   };
 }

@@ -114,6 +114,17 @@ export class Changes {
     return this.#put.has(nameOf(ref));
   }
 
+  /** The names of all records that it writes or has a condition about. */
+  names(): string[] {
+    return [...this.#put.keys(), ...this.#expect.keys(), ...this.#remove.map(nameOf)];
+  }
+
+  /** Whether one of the conditions that failed is about a record of these changes. */
+  concerns({ refs }: ConditionFailed): boolean {
+    const names = this.names();
+    return refs.some((ref) => names.includes(nameOf(ref)));
+  }
+
   isEmpty(): boolean {
     return this.#put.size === 0 && this.#remove.length === 0;
   }

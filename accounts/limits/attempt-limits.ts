@@ -2,7 +2,7 @@
 import { createHmac, type KeyObject } from "node:crypto";
 import type { AuditEvent, Refusal } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
-import type { Bucket, RateLimits as Counters, LimitAnswer } from "../../records/rate-limits.ts";
+import type { Bucket, RateLimits as Counters, LimitAnswer, Rider } from "../../records/rate-limits.ts";
 import type { SignInName } from "../names.ts";
 import { type LimitName, RATE_LIMITS } from "./limit-table.ts";
 import { callerNetwork, callerNetworks, createNetworkFactors, wideNetwork } from "./networks.ts";
@@ -17,8 +17,8 @@ export interface Attempt {
   readonly refusedBy: readonly Refusal[];
   /** The buckets of which more than {@link OWN_RECORDS} points are consumed in this window. */
   readonly repeatedIn: readonly Refusal[];
-  /** Gives the points back because the attempt succeeded. */
-  succeed(): Promise<void>;
+  /** Gives the points back because the attempt succeeded. @param rider what is written with them. */
+  succeed(rider?: Rider): Promise<void>;
   /** Gives the points back because a fault kept the secret from being checked. */
   withdraw(): Promise<void>;
 }
@@ -73,9 +73,14 @@ export interface AttemptLimits {
   authorization(sub: string): Promise<Attempt>;
   /**
    * A new interaction. Its point is not refunded.
-   * @param pushed the pushed request that it is for, if that has consumed a point: the first interaction consumes no other.
+   * @param options.pushed the pushed request that it is for, if that has consumed a point: the first interaction consumes
+   *   no other.
+   * @param options.rider the interaction, which is written with the point.
    */
-  interaction(address: string, pushed?: string): Promise<Attempt>;
+  interaction(
+    address: string,
+    options?: { readonly pushed?: string | undefined; readonly rider?: Rider | undefined },
+  ): Promise<Attempt>;
   /**
    * A request for mail by someone who may be a stranger. Its points are not refunded.
    */
@@ -247,9 +252,10 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
   }
 
   /** A refused attempt is not a guess, so it consumes no points. */
-  async function consume(buckets: readonly FailureBucket[]): Promise<Attempt> {
-    const refund = (): Promise<void> => counters.refund(buckets);
-    return { ...verdictOf(buckets, await counters.consume(buckets)), succeed: refund, withdraw: refund };
+  async function consume(buckets: readonly FailureBucket[], rider?: Rider): Promise<Attempt> {
+    const refund = (written?: Rider): Promise<void> => counters.refund(buckets, written);
+    const verdict = verdictOf(buckets, await counters.consume(buckets, { rider }));
+    return { ...verdict, succeed: refund, withdraw: () => refund() };
   }
 
   /** @param what `asked` counts names as typed, and `sent` the addresses that get the mail. */
@@ -326,12 +332,12 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     deviceCode: ({ sub, address }) =>
       consume([bucket("deviceCodes.account", sub), ...perCaller("deviceCodes.address", address)]),
     authorization: (sub) => consume([bucket("authorizations", sub)]),
-    async interaction(address, pushed) {
+    async interaction(address, { pushed, rider } = {}) {
       if (pushed !== undefined) {
-        const first = await consume([bucket("interactions.pushed", pushed)]);
+        const first = await consume([bucket("interactions.pushed", pushed)], rider);
         if (first.allowed) return first;
       }
-      return consume(perCaller("interactions", address));
+      return consume(perCaller("interactions", address), rider);
     },
     mail: (request) => consumeForMail(askedBuckets(request)),
     registration: (request) =>

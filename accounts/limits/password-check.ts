@@ -52,8 +52,8 @@ export type CheckedPassword =
       readonly reason: "credentials" | "disabled";
       readonly record: AccountRecord | undefined;
     }
-  /** `device` is the id of a browser that has signed in to this account before. */
-  | { readonly kind: "right"; readonly record: AccountRecord; readonly device: string | undefined };
+  /** The caller gives the points back, with what it writes. */
+  | { readonly kind: "right"; readonly record: AccountRecord; readonly attempt: Pick<Attempt, "succeed"> };
 
 export interface PasswordCheck {
   /** @throws StorageUnavailable; then no point is consumed. */
@@ -118,12 +118,9 @@ export function createPasswordCheck({
           if (subject !== undefined) await addFailure(way, subject, record);
           return { kind: "refused", reason: refusal, record };
         }
-        await Promise.all([
-          attempt.succeed(),
-          // Only of this name: otherwise its limit would show which names belong together.
-          subject !== undefined && failures > 0 && store.clearFailures(way, subject),
-        ]);
-        return { kind: "right", record, device };
+        // Only of this name: otherwise its limit would show which names belong together.
+        if (subject !== undefined && failures > 0) await store.clearFailures(way, subject);
+        return { kind: "right", record, attempt };
       } catch (fault) {
         await attempt.withdraw();
         throw fault;

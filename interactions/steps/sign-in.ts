@@ -99,6 +99,7 @@ export async function checkPassword(
     audit.note({ ...failed, ...(record && { subject: record.sub }), outcome: "failure", reason });
     return { kind: "invalid", problems: [{ code: "wrong", fields }] };
   }
+  services.units.required().refund(checked.attempt);
   return proceed(entry, services, checked.record, {
     at: seconds(services.configuration.clock),
     amr: AMR_PASSWORD,

@@ -73,7 +73,9 @@ export class PasswordGrant {
       audit.note({ ...event, ...subject, outcome: "failure", reason: checked.reason });
       throw new errors.InvalidGrant(REFUSED);
     }
-    units.current()?.whenCommitted(() => audit.note({ ...event, ...subject }));
+    const unit = units.required();
+    unit.refund(checked.attempt);
+    unit.whenCommitted(() => audit.note({ ...event, ...subject }));
     return checked.record;
   }
 

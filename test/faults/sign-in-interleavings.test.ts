@@ -51,11 +51,14 @@ async function expectOneCode(answers: readonly Response[]): Promise<void> {
   for (const answer of answers) if (answer !== winners[0]) expectStartAgain(answer);
 }
 
+/** What the form has shown is stored with the refund of its points. */
+const FORM_COMMIT = "rateLimits.refund";
+
 describe("the login form", () => {
   it("sent twice at once signs in once: there is one code", async () => {
     const { person } = await newcomer();
     const wire = person.wire(await person.login(newsUrl()));
-    const answers = await interleaved(stage, [wire, wire], "artifacts.commit");
+    const answers = await interleaved(stage, [wire, wire], FORM_COMMIT);
     const on = answers.filter(({ status }) => status === 303);
     expect(on.length).toBeGreaterThan(0);
     for (const answer of answers) if (!on.includes(answer)) expectStartAgain(answer);
@@ -75,7 +78,7 @@ describe("the login form", () => {
     const { person } = await newcomer();
     const wire = person.wire(await person.login(newsUrl()));
     let first: Response | undefined;
-    const [second] = await interleaved(stage, [wire], "artifacts.commit", async () => {
+    const [second] = await interleaved(stage, [wire], FORM_COMMIT, async () => {
       const answer = await person.go(wire);
       first = await person.go(get(located(answer)));
     });
@@ -86,7 +89,7 @@ describe("the login form", () => {
   it("with a password that changes meanwhile creates no session: the form is shown again [D-ACCOUNT-7]", async () => {
     const { person, sub } = await newcomer();
     const wire = person.wire(await person.login(newsUrl()));
-    const [answer] = await interleaved(stage, [wire], "artifacts.commit", () =>
+    const [answer] = await interleaved(stage, [wire], FORM_COMMIT, () =>
       stage.service.accounts.setPassword(sub, `new ${PASSWORD}`),
     );
     person.jarTakes(wire.url, answer!);
@@ -97,9 +100,7 @@ describe("the login form", () => {
   it("of an account that is deleted meanwhile gives no code [D-ACCOUNT-6]", async () => {
     const { person, sub } = await newcomer();
     const wire = person.wire(await person.login(newsUrl()));
-    const [answer] = await interleaved(stage, [wire], "artifacts.commit", () =>
-      stage.service.accounts.delete(sub),
-    );
+    const [answer] = await interleaved(stage, [wire], FORM_COMMIT, () => stage.service.accounts.delete(sub));
     person.jarTakes(wire.url, answer!);
     const resumed = await person.go(get(located(answer!)));
     expect(located(resumed)).not.toContain("code=");

@@ -249,7 +249,7 @@ describe("while a token is refreshed, between its reading and the commit", () =>
 });
 
 describe("while the password grant runs", () => {
-  it.each(["records.commit", "artifacts.commit"])(
+  it.each(["records.commit", "rateLimits.refund"])(
     "the account is deleted before %s: no tokens are issued [D-ACCOUNT-6]",
     async (name) => {
       const { sub, username } = await stage.person();
@@ -265,7 +265,7 @@ describe("while the password grant runs", () => {
     },
   );
 
-  it.each(["records.commit", "artifacts.commit"])(
+  it.each(["records.commit", "rateLimits.refund"])(
     "the password changes between its verification and %s: no tokens are issued [D-ACCOUNT-7]",
     async (name) => {
       const { sub, username } = await stage.person();

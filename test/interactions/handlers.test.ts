@@ -64,7 +64,7 @@ function memoryFlow(
   let ended: SignInOutcome = { kind: "wrong" };
   const services = {
     configuration: { clock: { now: () => 0 } },
-    units: { current: () => undefined },
+    units: { current: () => undefined, required: () => ({ refund: settle }) },
     events: { emit: () => undefined },
     audit: { note: () => undefined, noteRefusal: () => undefined },
     devices: { has: () => false, prefersPasskey: () => false, read: () => undefined, write: () => undefined },
@@ -86,7 +86,7 @@ function memoryFlow(
         }
         calls.push(["signIn", { username: name, password }]);
         return ended.kind === "done"
-          ? { kind: "right", record: { sub: "1", ways: {} } as AccountRecord, device: undefined }
+          ? { kind: "right", record: { sub: "1", ways: {} } as AccountRecord, attempt: { succeed: settle } }
           : { kind: "refused", reason: "credentials", record: undefined };
       },
     },

@@ -7,7 +7,8 @@ import {
   type RateLimits,
   type LimitAnswer,
 } from "../../../records/rate-limits.ts";
-import { Records } from "../../../records/records.ts";
+import { artifactRecord } from "../../../records/artifacts/artifact-kinds.ts";
+import { Changes, Records } from "../../../records/records.ts";
 import type { TestRunner } from "../../../testing/storage/runner.ts";
 import { hostileKeys, type Stage } from "./stage.ts";
 
@@ -90,6 +91,55 @@ export function describeRateLimits(stage: Stage, runner: TestRunner): void {
     expect(await rateLimits.consume([three])).toMatchObject([{ allowed: false }]);
     await rateLimits.refund([one, three]);
     expect(await rateLimits.consume([one, three])).toMatchObject([{ allowed: true }, { allowed: true }]);
+  });
+
+  it("write what rides with a point together with it: both, or neither", async () => {
+    const { store } = stage.storage.records;
+    const limits = createRateLimits(new Records(store, stage.clock, KINDS), stage.clock);
+    const bucket = { limit: "ridden", points: 2, seconds: 900, key: "k" };
+    const used = async () => (await limits.look([bucket]))[0]?.used;
+    const record = (key: string) =>
+      artifactRecord({
+        model: "Interaction",
+        key,
+        payload: {},
+        expiresAt: stage.clock.now() + 900_000,
+      });
+    const isThere = async (key: string) => (await store.get([record(key)]))[0] !== undefined;
+    const versions: string[] = [];
+    const riding = (key: string, version?: string) => {
+      const changes = new Changes();
+      changes.write(record(key), version === undefined ? undefined : { version });
+      const deadline = stage.clock.now() + 4_000;
+      return { changes, deadline, onWritten: (written: string) => void versions.push(written) };
+    };
+    await limits.consume([bucket], { rider: riding("first") });
+    expect((await store.get([record("first")]))[0]?.version).toBe(versions[0]);
+    // Of several at once, one that can't be written fails alone, and those about one record are one after the other.
+    const outcomes = await Promise.allSettled([
+      limits.look([bucket]),
+      limits.consume([bucket], { rider: riding("first") }),
+      limits.refund([bucket], riding("first", versions[0])),
+      limits.refund([bucket], riding("first", versions[0])),
+      limits.consume([bucket], { rider: riding("second") }),
+      limits.consume([bucket], { rider: riding("third") }),
+      limits.consume([bucket], { rider: riding("fourth") }),
+    ]);
+    expect(outcomes.map(({ status }) => status === "fulfilled")).toEqual([
+      true,
+      false,
+      true,
+      false,
+      true,
+      true,
+      true,
+    ]);
+    expect(await Promise.all(["second", "third", "fourth"].map(isThere))).toEqual([true, true, false]);
+    expect(await used()).toBe(2);
+    await expect(
+      limits.refund([bucket], { ...riding("fifth"), deadline: stage.clock.now() }),
+    ).rejects.toMatchObject({ code: "storage_unavailable" });
+    expect([await isThere("fifth"), await used()]).toEqual([false, 2]);
   });
 
   it("end a window earlier when the limit is shortened, and apply the number of points of now", async () => {
