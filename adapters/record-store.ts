@@ -121,6 +121,8 @@ export interface Commit {
   readonly remove?: readonly Ref[];
   /** Whether the commit may be lost when the store's machine loses power. */
   readonly relaxed?: boolean;
+  /** Whether nobody waits for it: `watch` need not tell it. */
+  readonly quiet?: boolean;
 }
 
 /** A copy of the data of a store. Opaque, and at most 200 characters. */

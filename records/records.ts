@@ -293,6 +293,9 @@ export class Transaction {
   }
 }
 
+/** How changes are committed. */
+type CommitOptions = Pick<Commit, "relaxed" | "quiet"> & Partial<Pick<Commit, "deadline">>;
+
 /** For an operation outside a request. */
 const OPERATION_TIMEOUT_MS = 4_500;
 /** The longest pause before an operation is retried. */
@@ -369,10 +372,7 @@ export class Records {
    * @throws ConditionFailed when a record has changed since it was read.
    * @throws TypeError for a kind that is not declared, or kinds of two stores.
    */
-  async commit(
-    changes: Changes,
-    options: { readonly relaxed?: boolean; readonly deadline?: number } = {},
-  ): Promise<string | undefined> {
+  async commit(changes: Changes, options: CommitOptions = {}): Promise<string | undefined> {
     if (changes.isEmpty()) return undefined;
     const { expect, put, remove } = changes.parts();
     const kinds = new Set<string>();
@@ -393,10 +393,7 @@ export class Records {
    * @returns what `work` returned in the attempt that was committed.
    * @throws what `work` throws, without trying again; StorageUnavailable when there are too many concurrent changes.
    */
-  async transact<T>(
-    work: (tx: Transaction) => T | Promise<T>,
-    options?: { readonly relaxed?: boolean; readonly deadline?: number },
-  ): Promise<T> {
+  async transact<T>(work: (tx: Transaction) => T | Promise<T>, options?: CommitOptions): Promise<T> {
     const done = await this.retry(async () => {
       const tx = new Transaction(this.store);
       let result: T;

@@ -325,7 +325,8 @@ class PostgresStore implements RecordStore {
    * Notifies the `watch` of other processes after the commit rather than in it, because PostgreSQL commits transactions
    * that notify one at a time. Changes during an announcement go into the next one.
    */
-  #announce({ put = [], remove = [] }: Commit): void {
+  #announce({ put = [], remove = [], quiet = false }: Commit): void {
+    if (quiet) return;
     for (const { kind } of [...put, ...remove]) if (this.#announced.has(kind)) this.#changed.add(kind);
     if (this.#changed.size > 0 && !this.#isAnnouncing) void this.#announceAll();
   }

@@ -67,6 +67,9 @@ function inTurn(mails: readonly StoredMail[], recipientOf: (mail: StoredMail) =>
   return rounds.flat();
 }
 
+/** The other senders wait for new mail, not for what becomes of it. */
+const QUIETLY = { quiet: true };
+
 export function createOutbox(records: Records): Outbox {
   const { clock, store } = records;
 
@@ -77,7 +80,7 @@ export function createOutbox(records: Records): Outbox {
       if (stored?.attempts !== claim.attempts || stored.due !== claim.due) return false;
       act(tx, stored);
       return true;
-    });
+    }, QUIETLY);
   }
 
   return {
@@ -99,7 +102,7 @@ export function createOutbox(records: Records): Outbox {
         );
         for (const mail of claimed) tx.put(MAIL.record(mail));
         return claimed;
-      }),
+      }, QUIETLY),
     postpone: (claim, due) =>
       settle(claim, (tx, stored) => tx.put(MAIL.record({ ...stored, due: Math.floor(due) }))),
     remove: (claim) => settle(claim, (tx) => tx.remove(MAIL.ref(claim.id))),

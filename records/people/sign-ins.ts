@@ -1,7 +1,7 @@
 /** What is stored about the sign-ins of an account: how many failed in a row, and that it has signed in before. */
 import { ACCOUNT } from "../directory/directory-kinds.ts";
 import { MAIL, type NewMail, type StoredMail } from "./mail-kinds.ts";
-import { putNotice } from "./notices.ts";
+import { NOTICE_COUNT, putNotice } from "./notices.ts";
 import { defineKind, type Kind } from "../kinds.ts";
 import type { KeyObject } from "node:crypto";
 import { hmac, type Sealer } from "../../core/sealing.ts";
@@ -123,7 +123,12 @@ export function createSignInStore(records: Records): SignInStore {
     clearFailures: (way, subject) => records.transact((tx) => clear(tx, [[way, subject]])),
     noteNewBrowser: (sub, id, notice) =>
       records.transact(async (tx) => {
-        const [account, before] = await tx.peekAll([ACCOUNT.ref(sub), SIGNED_IN_BEFORE.ref(sub)]);
+        // The count of its notices is read along with them.
+        const [account, before] = await tx.peekAll([
+          ACCOUNT.ref(sub),
+          SIGNED_IN_BEFORE.ref(sub),
+          NOTICE_COUNT.ref([sub, "new-browser"]),
+        ]);
         // Without the account, the sign-in fails where its session is checked.
         if (account === undefined || before?.last === id) return false;
         tx.put(SIGNED_IN_BEFORE.record({ sub, last: id }));

@@ -225,6 +225,21 @@ describe("a table that has grown since the statements were planned", () => {
   );
 });
 
+it("tells other processes of a change, but not of one that nobody waits for", async () => {
+  const url = await server.newDatabase();
+  const clock = new ManualClock();
+  const store = await openPostgres({ url, clock, announced: ["thing", "done"] });
+  const listener = new Client({ connectionString: url });
+  await listener.connect();
+  await listener.query("LISTEN sign_in_changes");
+  const told = new Promise((resolve) => listener.on("notification", ({ payload }) => void resolve(payload)));
+  const deadline = clock.now() + 5_000;
+  await store.commit({ id: "1", deadline, put: [thing("a", { kind: "done" })], quiet: true });
+  await store.commit({ id: "2", deadline, put: [thing("a")] });
+  expect(await told).toBe("thing");
+  await Promise.all([store.close(), listener.end()]);
+});
+
 /** The reference of a commit that uses one record. */
 const one = (use: string, version: string | null): string =>
   JSON.stringify([{ kind: "thing", key: "a", use, version, parent: false }]);
