@@ -16,14 +16,24 @@ import { shownUserCode, typedUserCode, type WaitingDevice } from "../../provider
 import { assignServices } from "../../provider/grants/grant.ts";
 import { shortenedAddress } from "../../records/audit/origin.ts";
 import type { ClientRecord } from "../../records/directory/directory.ts";
-import { moments, waitText } from "../look/moments.ts";
+import { moments } from "../look/moments.ts";
 import type { Locals } from "../look/views.ts";
 import { allowedApis, clientLook, consentApi, consentFields } from "../protocol.ts";
 import { apiLists, fieldLabels } from "../steps/description.ts";
 import type { ConsentApi } from "../steps/step.ts";
 import type { Reply } from "../reply.ts";
 import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
-import { apisMember, apisOf, HOME, type PersonLocals, type PersonView, personView } from "./person-view.ts";
+import {
+  apisMember,
+  apisOf,
+  HOME,
+  type PersonLocals,
+  type PersonView,
+  personView,
+  problemsOf,
+  type Refusal,
+  statusOf,
+} from "./person-view.ts";
 
 /** Below the base URL. */
 export const DEVICE_PATH = "/device";
@@ -31,17 +41,11 @@ export const DEVICE_PATH = "/device";
 /** A wrong code is shown again up to this many characters. */
 const MAX_SHOWN = 64;
 
-/** A problem with a code. */
-type CodeProblem =
-  | { readonly reason: "required" | "unknown" | "used" | "expired" | "unavailable" | "second-factor" }
-  /** Seconds. */
-  | { readonly reason: "limited"; readonly retryAfter: number };
-
 /** `device`: a form with the code. */
 interface CodeLocals extends PersonLocals {
   /** What the field contains. */
   readonly value: string;
-  readonly problem?: CodeProblem;
+  readonly problem?: Refusal;
 }
 
 /** `device-compare`: what asks for access, and a form for the answer. */
@@ -76,7 +80,6 @@ export const deviceView: PersonView<CodeLocals> = personView({
   view: "device",
   takes: { submit: ["user_code"] },
   content(t, { value, problem }) {
-    const wait = problem?.reason === "limited" ? waitText(t.locale, problem.retryAfter) : "";
     return {
       title: t("device.title"),
       texts: [t("device.text")],
@@ -93,15 +96,7 @@ export const deviceView: PersonView<CodeLocals> = personView({
           value,
         },
       ],
-      problems: problem
-        ? [
-            {
-              code: problem.reason,
-              fields: ["user_code"],
-              text: t(`device.problem.${problem.reason}`, { wait }),
-            },
-          ]
-        : [],
+      problems: problemsOf(t, "device", "user_code", problem),
       actions: [{ name: "submit", label: t("device.submit") }],
     };
   },
@@ -186,9 +181,7 @@ export const deviceDoneView: PersonView<PersonLocals & { readonly isConnected: b
 });
 
 /** The form with the code, and what is wrong with it. */
-function ask(visit: PersonVisit, value: string, problem?: CodeProblem): Reply {
-  const status = problem === undefined ? 200 : problem.reason === "limited" ? 429 : 400;
-  const retryAfter = problem?.reason === "limited" && { retryAfter: problem.retryAfter };
+function ask(visit: PersonVisit, value: string, problem?: Refusal): Reply {
   const shown = typedUserCode(value);
   return visit.show(
     deviceView,
@@ -197,7 +190,7 @@ function ask(visit: PersonVisit, value: string, problem?: CodeProblem): Reply {
       value: shown === undefined ? value : shownUserCode(shown),
       ...(problem && { problem }),
     },
-    { status, ...retryAfter },
+    statusOf(problem),
   );
 }
 

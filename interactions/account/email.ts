@@ -3,22 +3,20 @@ import { z } from "zod";
 import { normalName, readName, shownEmail, trimmed } from "../../accounts/names.ts";
 import { section } from "../../config/documented-schema.ts";
 import type { Translator } from "../../core/texts.ts";
-import { waitText } from "../look/moments.ts";
-import type { SendOptions } from "../page.ts";
 import type { Reply } from "../reply.ts";
 import type { Sent } from "../submission.ts";
 import { askedAt, type PersonPage, type PersonServices, type PersonVisit } from "./person-pages.ts";
-import { type PageProblem, type PersonLocals, type PersonView, personView } from "./person-view.ts";
+import {
+  type PersonLocals,
+  type PersonView,
+  personView,
+  problemsOf,
+  type Refusal,
+  statusOf,
+} from "./person-view.ts";
 
 const PATH = "/account/email";
 const NEW_PATH = "/account/email/new";
-
-/** A problem with a new address or a code. */
-type EmailProblem =
-  | { readonly reason: "invalid" | "same" | "no-code" | "no-tries" | "gone" }
-  | { readonly reason: "wrong-code"; readonly triesLeft: number }
-  /** Seconds. */
-  | { readonly reason: "limited"; readonly retryAfter: number };
 
 /** `account-email`: the address, and forms for a change that waits to be confirmed. */
 interface EmailLocals extends PersonLocals {
@@ -26,14 +24,14 @@ interface EmailLocals extends PersonLocals {
   readonly isConfirmed: boolean;
   /** The new address, and whether this browser has followed the link in the mail. */
   readonly pending?: { readonly email: string; readonly hasLink: boolean };
-  readonly problem?: EmailProblem;
+  readonly problem?: Refusal;
 }
 
 /** `account-page`: a form with the new address. */
 interface NewEmailLocals extends PersonLocals {
   /** What the field contains. */
   readonly value: string;
-  readonly problem?: EmailProblem;
+  readonly problem?: Refusal;
 }
 
 /** A form sends `action`: `code` or `link` to confirm, `again`, or `cancel`. */
@@ -53,7 +51,7 @@ export const addressView: PersonView<EmailLocals> = personView({
   content(t, { base, email, isConfirmed, pending, problem }) {
     const common = {
       title: t("account.email"),
-      problems: emailProblems(t, "code", problem),
+      problems: problemsOf(t, "email", "code", problem),
       members: {
         email,
         confirmed: isConfirmed,
@@ -92,6 +90,10 @@ export const addressView: PersonView<EmailLocals> = personView({
   }),
 });
 
+/** What is wrong with a code from a mail. */
+export const wrongCode = (triesLeft: number): Refusal =>
+  triesLeft === 0 ? { reason: "no-tries" } : { reason: "wrong-code", triesLeft };
+
 /** The code from a mail. */
 export const codeField = (t: Translator) =>
   ({
@@ -119,25 +121,10 @@ export const newAddressView: PersonView<NewEmailLocals> = personView({
         hint: t("email.new.hint"),
       },
     ],
-    problems: emailProblems(t, "email", problem),
+    problems: problemsOf(t, "email", "email", problem),
     actions: [{ name: "submit", label: t("email.new.submit") }],
   }),
 });
-
-function emailProblems(
-  t: Translator,
-  field: string,
-  problem: EmailProblem | undefined,
-): readonly PageProblem[] {
-  if (problem === undefined) return [];
-  const { reason: code } = problem;
-  const values = {
-    wait: problem.reason === "limited" ? waitText(t.locale, problem.retryAfter) : "",
-    tries: problem.reason === "wrong-code" ? problem.triesLeft : "",
-  };
-  const isAboutField = !["gone", "limited", "no-tries"].includes(code);
-  return [{ code, fields: isAboutField ? [field] : [], text: t(`email.problem.${code}`, values) }];
-}
 
 const canChange = ({ addressChanges }: PersonServices): boolean => addressChanges !== undefined;
 
@@ -166,7 +153,7 @@ const addressPage: PersonPage = {
   },
 };
 
-async function shown(visit: PersonVisit, services: PersonServices, problem?: EmailProblem): Promise<Reply> {
+async function shown(visit: PersonVisit, services: PersonServices, problem?: Refusal): Promise<Reply> {
   const { email, sub, email_verified: isConfirmed } = visit.person.account;
   const [pending, link] = await Promise.all([services.addressChanges?.pending(sub), linkOf(visit, services)]);
   const data = {
@@ -176,7 +163,7 @@ async function shown(visit: PersonVisit, services: PersonServices, problem?: Ema
     ...(pending && { pending: { email: shownEmail(pending.email), hasLink: link !== undefined } }),
     ...(problem && { problem }),
   };
-  return visit.show(addressView, data, answerOf(problem));
+  return visit.show(addressView, data, statusOf(problem));
 }
 
 /** The link that this browser has followed, if it confirms a change of this account. */
@@ -203,9 +190,7 @@ async function confirm(
   const result = await addressChanges?.confirm(sub, proof, askedAt(visit, devices));
   if (result?.kind === "wrong") {
     const { triesLeft } = result;
-    const problem =
-      triesLeft === 0 ? ({ reason: "no-tries" } as const) : { reason: "wrong-code" as const, triesLeft };
-    return shown(visit, services, problem);
+    return shown(visit, services, wrongCode(triesLeft));
   }
   if (result?.kind === "limited") return visit.limited(result.retryAfter);
   links.clear(visit.ctx);
@@ -236,18 +221,10 @@ const newAddressPage: PersonPage = {
 
 export const emailPages: readonly PersonPage[] = [addressPage, newAddressPage];
 
-function showNewAddress({ locals, show }: PersonVisit, value: string, problem?: EmailProblem): Reply {
+function showNewAddress({ locals, show }: PersonVisit, value: string, problem?: Refusal): Reply {
   return show(
     newAddressView,
     { ...locals, value, ...(problem !== undefined && { problem }) },
-    answerOf(problem),
+    statusOf(problem),
   );
-}
-
-/** The status of a page with a problem. */
-export function answerOf(
-  problem: { readonly reason: string; readonly retryAfter?: number } | undefined,
-): SendOptions {
-  if (problem?.retryAfter !== undefined) return { status: 429, retryAfter: problem.retryAfter };
-  return { status: problem === undefined ? 200 : 400 };
 }

@@ -5,19 +5,23 @@
  */
 import { z } from "zod";
 import type { Enrolment, Enrolments } from "../../accounts/factors/enrolment.ts";
-import { type NewFactor, passkeyName } from "../../accounts/factors/factor.ts";
 import { passkeyCreation, type PasskeyCreation } from "../../accounts/factors/passkeys.ts";
 import { section } from "../../config/documented-schema.ts";
 import type { Translator } from "../../core/texts.ts";
-import { AMR_CODE, amrOfPasskey } from "../../provider/authentication.ts";
-import { waitText } from "../look/moments.ts";
 import { groupedKey, qrCode } from "../look/qr-code.ts";
-import { parsed } from "../steps/passkey-sign-in.ts";
-import { answerOf, codeField } from "./email.ts";
+import { type FactorKind, NEW_FACTORS } from "../steps/new-factor.ts";
+import { codeField, wrongCode } from "./email.ts";
 import type { Reply } from "../reply.ts";
 import type { Sent } from "../submission.ts";
 import { askedAt, type PersonPage, type PersonServices, type PersonVisit } from "./person-pages.ts";
-import { type PageProblem, type PersonLocals, type PersonView, personView } from "./person-view.ts";
+import {
+  type PersonLocals,
+  type PersonView,
+  personView,
+  problemsOf,
+  type Refusal,
+  statusOf,
+} from "./person-view.ts";
 import {
   backLocals,
   backToMethods,
@@ -29,18 +33,9 @@ import {
   showCodes,
 } from "./sign-in-methods.ts";
 
-type FactorKind = NewFactor["kind"];
-
-/** A problem with a code from a mail, or with a new factor. */
-type NewFactorProblem =
-  | { readonly reason: "no-code" | "no-tries" | "gone" | "wrong-app-code" | "wrong-passkey" | "name" }
-  | { readonly reason: "wrong-code"; readonly triesLeft: number }
-  /** Seconds. */
-  | { readonly reason: "limited"; readonly retryAfter: number };
-
 interface NewFactorLocals extends PersonLocals {
   readonly kind: FactorKind;
-  readonly problem?: NewFactorProblem;
+  readonly problem?: Refusal;
 }
 
 /** `account-confirm-factor`: a form that sends the code, and one for the code. */
@@ -125,7 +120,7 @@ export const newPasskeyView: PersonView<NewPasskeyLocals> = personView({
     ),
   },
   content: (t, { passkey: publicKey, setUp, ...locals }) => ({
-    ...newFactor(t, locals, ""),
+    ...newFactor(t, locals, "name"),
     texts: [t("new-passkey.text"), t("methods.effect")],
     fields: [setUpField(setUp), nameField(t, t("new-passkey.default"))],
     actions: [{ name: "passkey", label: t("new-passkey.submit") }],
@@ -138,22 +133,11 @@ export const newPasskeyView: PersonView<NewPasskeyLocals> = personView({
   }),
 });
 
-/** @param field that a wrong entry is about; empty: none. */
+/** @param field that a wrong entry is about. */
 const newFactor = (t: Translator, { kind: which, problem }: NewFactorLocals, field: string) => ({
   title: t(`methods.new.${which}`),
-  problems: problemsOf(t, field, problem),
+  problems: problemsOf(t, "methods", field, problem),
 });
-
-function problemsOf(t: Translator, field: string, problem: NewFactorProblem | undefined): PageProblem[] {
-  if (problem === undefined) return [];
-  const { reason: code } = problem;
-  const isAboutField = field !== "" && ["no-code", "wrong-code", "wrong-app-code"].includes(code);
-  const values = {
-    wait: problem.reason === "limited" ? waitText(t.locale, problem.retryAfter) : "",
-    tries: problem.reason === "wrong-code" ? problem.triesLeft : "",
-  };
-  return [{ code, fields: isAboutField ? [field] : [], text: t(`methods.problem.${code}`, values) }];
-}
 
 /** A visit of the page that adds one kind of factor. */
 interface Addition {
@@ -166,18 +150,18 @@ interface Addition {
 function showConfirmation(
   { visit, services: { clock }, kind: which }: Addition,
   isSent: boolean,
-  problem?: NewFactorProblem,
+  problem?: Refusal,
 ): Reply {
   const { account } = visit.person;
   const isGuarded = (account.address_undos ?? []).some(({ expires_at }) => expires_at > clock.now());
   const data = { ...visit.locals, kind: which, isSent, isGuarded, ...(problem && { problem }) };
-  return visit.show(confirmFactorView, data, answerOf(problem));
+  return visit.show(confirmFactorView, data, statusOf(problem));
 }
 
 async function showSetUp(
   { visit, services: { seals }, kind: which }: Addition,
   made: Enrolment,
-  problem?: NewFactorProblem,
+  problem?: Refusal,
 ): Promise<Reply> {
   const { app, passkey } = made;
   // Only what this page adds. The excluded passkeys are long, and only the browser needs them.
@@ -194,11 +178,11 @@ async function showSetUp(
     return visit.show(
       newAppView,
       { ...data, app: { qrCode: await qrCode(uri), secret, uri } },
-      answerOf(problem),
+      statusOf(problem),
     );
   }
   if (which === "passkey" && passkey !== null)
-    return visit.show(newPasskeyView, { ...data, passkey: passkey.publicKey }, answerOf(problem));
+    return visit.show(newPasskeyView, { ...data, passkey: passkey.publicKey }, statusOf(problem));
   // Another one was added meanwhile.
   return visit.done(METHODS_PATH, "factorsFull");
 }
@@ -212,9 +196,7 @@ async function begin(addition: Addition, code?: string): Promise<Reply> {
   if (begun.kind === "code-required") return showConfirmation(addition, visit.locals.notice === "factorCode");
   if (begun.kind === "wrong") {
     const { triesLeft } = begun;
-    return triesLeft === 0
-      ? showConfirmation(addition, false, { reason: "no-tries" })
-      : showConfirmation(addition, true, { reason: "wrong-code", triesLeft });
+    return showConfirmation(addition, triesLeft > 0, wrongCode(triesLeft));
   }
   if (code === undefined) return visit.done(METHODS_PATH, "factorsFull");
   return showConfirmation(addition, false, { reason: "gone" });
@@ -235,29 +217,23 @@ async function add(addition: Addition, { values }: Sent): Promise<Reply> {
   const text = services.seals.decrypt(visit.person, newFactorPath(which), values.get("set-up") ?? "");
   if (text === undefined) return begin(addition);
   const made = JSON.parse(text) as Enrolment;
-  const name = values.get("name") ?? "";
-  if (which === "passkey" && passkeyName(name) === undefined)
-    return showSetUp(addition, made, { reason: "name" });
   const change = { keepSession: session };
   const at = askedAt(visit, services.devices);
-  const added =
-    which === "app"
-      ? await enrolments.addApp(made, values.get("code") ?? "", change, at)
-      : await enrolments.addPasskey(made, parsed(values.get("credential")), name, change, at);
+  const added = await NEW_FACTORS[which].add(enrolments, made, values, change, at);
   switch (added.kind) {
     case "limited":
       return visit.limited(added.retryAfter);
-    case "wrong":
-      return showSetUp(addition, made, { reason: which === "app" ? "wrong-app-code" : "wrong-passkey" });
+    case "invalid": {
+      const [problem] = added.problems;
+      return showSetUp(addition, made, problem && { reason: problem.code });
+    }
     case "limit_reached":
       return visit.done(METHODS_PATH, "factorsFull");
     case "stale":
       return visit.done(METHODS_PATH, "factorOutdated");
     case "changed": {
       // The person has just shown this factor, so this session need not be asked for it again.
-      const { backupEligible } = { backupEligible: undefined, ...added };
-      const shown = backupEligible === undefined ? AMR_CODE : amrOfPasskey(backupEligible);
-      await services.sessions.keep(session, added.sessions_generation, shown);
+      await services.sessions.keep(session, added.sessions_generation, added.shown);
       if (added.recoveryCodes.length > 0) return showCodes(visit, added.recoveryCodes);
       return doneAt(visit, which === "app" ? "appAdded" : "passkeyAdded", added.sessions_generation);
     }

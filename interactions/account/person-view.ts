@@ -8,7 +8,8 @@ import type { Translator } from "../../core/texts.ts";
 import { initialsOf } from "../../core/pictures.ts";
 import { formLocals, type FormProblem } from "../forms.ts";
 import type { Locals } from "../look/views.ts";
-import type { DescribedPage } from "../page.ts";
+import { waitText } from "../look/moments.ts";
+import type { DescribedPage, SendOptions } from "../page.ts";
 import { describedField, describedProblem } from "../steps/described-step.ts";
 import type { ConsentApi, Field } from "../steps/step.ts";
 import type { Notice } from "./seals.ts";
@@ -98,6 +99,39 @@ export interface PageField extends Omit<Field, "options"> {
 export interface PageProblem extends FormProblem {
   /** Stable. */
   readonly code: string;
+}
+
+/** Why a form comes back. */
+export interface Refusal {
+  /** The end of a key `<page>.problem.<reason>`, or else `problem.<reason>`. */
+  readonly reason: string;
+  /** Of a code from a mail. */
+  readonly triesLeft?: number;
+  /** Seconds. */
+  readonly retryAfter?: number;
+}
+
+/** The reasons that are about no field. */
+const ABOUT_NO_FIELD: ReadonlySet<string> = new Set(["gone", "limited", "no-tries", "new-passkey-refused"]);
+
+/** @param field that the problem is about, if it is about one. */
+export function problemsOf(
+  t: Translator,
+  page: string,
+  field: string,
+  refusal: Refusal | undefined,
+): readonly PageProblem[] {
+  if (refusal === undefined) return [];
+  const { reason: code, triesLeft: tries = "", retryAfter } = refusal;
+  const key = [`${page}.problem.${code}`, `problem.${code}`].find((each) => t.has(each)) ?? "";
+  const wait = retryAfter === undefined ? "" : waitText(t.locale, retryAfter);
+  return [{ code, fields: ABOUT_NO_FIELD.has(code) ? [] : [field], text: t(key, { wait, tries }) }];
+}
+
+/** The status of a page with a problem. */
+export function statusOf(refusal: Refusal | undefined): Pick<SendOptions, "status" | "retryAfter"> {
+  if (refusal?.retryAfter !== undefined) return { status: 429, retryAfter: refusal.retryAfter };
+  return { status: refusal === undefined ? 200 : 400 };
 }
 
 /** Something that the person can do: one of the actions that the view `takes`. */

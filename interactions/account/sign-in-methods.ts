@@ -228,7 +228,7 @@ export const factorView: PersonView<FactorLocals> = personView({
       ],
       problems: {
         none: [],
-        name: [{ code: "name", fields: ["name"], text: t("methods.problem.passkeyName") }],
+        name: [{ code: "passkey-name", fields: ["name"], text: t("problem.passkey-name") }],
         required: [{ code: "required", fields: [], text: t("methods.problem.required") }],
         last_sign_in_method: [
           { code: "last-sign-in-method", fields: [], text: t("problem.last-sign-in-method") },

@@ -200,8 +200,8 @@ function methodSamples(text: Text, common: PersonLocals): readonly Sample[] {
     }),
     ...states(newPasskeyView, newPasskey, {
       "account-methods-new-passkey": {},
-      "account-methods-new-passkey-refused": { problem: { reason: "wrong-passkey" } },
-      "account-methods-new-passkey-no-name": { problem: { reason: "name" } },
+      "account-methods-new-passkey-refused": { problem: { reason: "new-passkey-refused" } },
+      "account-methods-new-passkey-no-name": { problem: { reason: "passkey-name" } },
     }),
     ...states(codesView, codes, {
       "account-methods-codes-left": {},

@@ -11,8 +11,9 @@
 import type { Enrolment, Enrolments, NewAccountEnrolment } from "../../accounts/factors/enrolment.ts";
 import { hasSecondFactor } from "../../accounts/factors/factor.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
-import { ACR_MFA, AMR_CODE, amrOfPasskey, satisfies } from "../../provider/authentication.ts";
+import { ACR_MFA, amrOfPasskey, satisfies } from "../../provider/authentication.ts";
 import { again, codeField, expired, keptEnrolment, usernameTaken, wrongCode } from "./confirm-email.ts";
+import { NEW_FACTORS, nameProblem, PASSKEY_REFUSED } from "./new-factor.ts";
 import { parsed } from "./passkey-sign-in.ts";
 import { atEnrol, CHANGED, isAt, isExpired, proceed, provenOf, startOver, stillProven } from "./sign-in.ts";
 import {
@@ -114,12 +115,8 @@ export const enrol: Step = {
   fields(signIn) {
     const { app, passkey } = offeredFactors(signIn);
     return [
-      ...(app === null
-        ? []
-        : [{ name: "code", type: "text", autocomplete: "one-time-code", required: true } as const]),
-      ...(passkey === null
-        ? []
-        : [{ name: "name", type: "text", autocomplete: "off", required: true } as const]),
+      ...(app === null ? [] : [NEW_FACTORS.app.field]),
+      ...(passkey === null ? [] : [NEW_FACTORS.passkey.field]),
     ];
   },
   actions(signIn) {
@@ -144,25 +141,12 @@ export const enrol: Step = {
       return { kind: "next", state: startOver(state) };
     if (record === undefined) return CHANGED;
     const at = askedAt(entry, services);
-    if (action === "app") {
-      const added = await enrolments.addApp(enrolment, values.get("code") ?? "", {}, at);
-      if (added.kind === "wrong")
-        return { kind: "invalid", problems: [{ code: "wrong-app-code", fields: ["code"] }] };
-      return added.kind === "changed"
-        ? keep(entry, services, state.proven, added, AMR_CODE)
-        : notAdded(added);
-    }
-    const name = values.get("name") ?? "";
-    if (name.trim() === "") return UNNAMED;
-    const added = await enrolments.addPasskey(enrolment, parsed(values.get("credential")), name, {}, at);
-    if (added.kind === "wrong") return REFUSED;
-    if (added.kind !== "changed") return notAdded(added);
-    return keep(entry, services, state.proven, added, amrOfPasskey(added.backupEligible));
+    const { add } = NEW_FACTORS[action === "app" ? "app" : "passkey"];
+    const added = await add(enrolments, enrolment, values, {}, at);
+    if (added.kind === "changed") return keep(entry, services, state.proven, added, added.shown);
+    return added.kind === "invalid" || added.kind === "limited" ? added : CHANGED;
   },
 };
-
-const UNNAMED: Outcome = { kind: "invalid", problems: [{ code: "required", fields: ["name"] }] };
-const REFUSED: Outcome = { kind: "invalid", problems: [{ code: "new-passkey-refused", fields: [] }] };
 
 /** The account of somebody who registers without a password is made together with its passkey. */
 async function makeAccount(entry: Entry, services: StepServices, enrolments: Enrolments): Promise<Outcome> {
@@ -171,18 +155,19 @@ async function makeAccount(entry: Entry, services: StepServices, enrolments: Enr
   const { enrolment } = state;
   const { registrations } = services.people;
   if (registrations === undefined || enrolment?.as !== null) return again("register");
+  const unnamed = nameProblem(values);
+  if (unnamed !== undefined) return unnamed;
   const name = values.get("name") ?? "";
-  if (name.trim() === "") return UNNAMED;
   const at = askedAt(entry, services);
   const tried = await enrolments.tryNewAccount(enrolment, parsed(values.get("credential")), name, at);
   if (tried.kind === "limited") return tried;
-  if (tried.kind === "wrong") return REFUSED;
+  if (tried.kind === "wrong") return PASSKEY_REFUSED;
   if (tried.kind === "stale")
     return { kind: "next", state: { ...expired("register"), ...keptEnrolment(state) } };
   const { factor } = tried;
   const made = await registrations.complete(signIn.uid, { sub: enrolment.sub, factor }, at);
   if (made.kind === "limited") return made;
-  if (made.kind === "passkey-taken") return REFUSED;
+  if (made.kind === "passkey-taken") return PASSKEY_REFUSED;
   if (made.kind === "username-taken") return { kind: "next", state: usernameTaken(state) };
   if (made.kind !== "created") return again("register");
   const { record, recoveryCodes: codes } = made;
@@ -195,10 +180,6 @@ async function makeAccount(entry: Entry, services: StepServices, enrolments: Enr
     amrOfPasskey(factor.passkey.backup_eligible),
   );
 }
-
-type NotAdded = Exclude<Awaited<ReturnType<Enrolments["addApp"]>>, { readonly kind: "changed" | "wrong" }>;
-
-const notAdded = (result: NotAdded): Outcome => (result.kind === "limited" ? result : CHANGED);
 
 /** Recovery codes come with the first factor, and are shown only now. A further factor brings none. */
 async function keep(

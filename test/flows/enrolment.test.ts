@@ -149,7 +149,7 @@ describe("a client that needs a second factor", () => {
     const waiting = await enrolling();
     const { phone, credential } = newPasskey(waiting.step);
     const nameless = await post(waiting, "passkey", { credential, name: " " });
-    expect([nameless.status, nameless.body.problems[0]?.code]).toEqual([400, "required"]);
+    expect([nameless.status, nameless.body.problems[0]?.code]).toEqual([400, "passkey-name"]);
     const { body: codes } = await post(waiting, "passkey", { credential, name: "Phone" });
     expect(codes.step).toBe("recovery-codes");
     const { body } = await post({ ...waiting, step: codes }, "submit", { kept: true });

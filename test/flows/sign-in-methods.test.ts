@@ -135,7 +135,7 @@ describe("the first factor", () => {
     const browser = await party.begin(await party.browser(), "app");
     const key = /app-key">([^<]*)/.exec(browser.html)?.[1];
     await browser.submit(formOf(browser, "app"), { code: "12345" });
-    expect([browser.status, textOf(browser)]).toEqual([400, expect.stringContaining("This code is wrong.")]);
+    expect([browser.status, textOf(browser)]).toEqual([400, expect.stringContaining("This code is wrong")]);
     expect(/app-key">([^<]*)/.exec(browser.html)?.[1]).toBe(key);
     expect((await party.factors()).app).toBeNull();
     await party.finish(browser, "app");
