@@ -86,7 +86,7 @@ export interface Connection {
   read<T>(work: () => T): Promise<T>;
   /** Runs `work` in a transaction, together with the other writes of this tick. */
   write<T>(work: () => T, options?: WriteOptions): Promise<T>;
-  /** Calls back when a whole transaction was rolled back. */
+  /** Calls back when a write, or a whole transaction, is rolled back. */
   onRollback(listener: () => void): void;
   /** `false` once `close` was called. */
   isOpen(): boolean;

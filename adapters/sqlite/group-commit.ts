@@ -121,7 +121,7 @@ function createRollback(database: DatabaseSync): () => void {
 
 /**
  * The transactions of one connection, run sequentially. The next may begin before the last is on disk.
- * @param onRollback is called when a whole transaction is rolled back.
+ * @param onRollback is called when a write, or all of them, are rolled back.
  */
 export function createTransaction(
   database: DatabaseSync,
@@ -161,6 +161,7 @@ export function createTransaction(
     } catch (error) {
       // Some faults, such as a full disk, end the whole transaction. Then the other writes are lost as well.
       if (!database.isTransaction) throw error;
+      onRollback();
       undo.run();
       release.run();
       return { settle: () => write.reject(asFault(error)), lasting: false };

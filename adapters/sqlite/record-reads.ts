@@ -68,8 +68,8 @@ const KEPT_OF_A_PAGE = 100;
 const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 
 /**
- * A cache of parsed records. It is emptied when another connection has written to the file, and when a transaction of
- * this one was rolled back: a record that is in the cache stays in it when it is replaced.
+ * A cache of parsed records. It is emptied when another connection has written to the file, and when a write of
+ * this one is rolled back: a record that is in the cache stays in it when it is replaced.
  */
 export class RecordCache {
   readonly #connection: Connection;

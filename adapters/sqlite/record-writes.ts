@@ -285,18 +285,6 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
     return found;
   }
 
-  function write(change: PreparedCommit, now: number): void {
-    const isNew = change.expect.filter(({ version }) => version === "absent");
-    const names = new Set(isNew.map(({ ref }) => nameOf(ref)));
-    const clashes = change.put.filter((record) => !put(record, change.id, now, names.has(nameOf(record))));
-    if (clashes.length > 0) throw failure(clashes);
-    // Last, because it hides children, about which there may be conditions.
-    for (const ref of change.remove) {
-      const before = existing(ref, now);
-      if (before !== undefined) erase(before.id, ref.kind, before.entries);
-    }
-  }
-
   return {
     prepare,
     commit(change) {
@@ -305,12 +293,14 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
       cache.refresh();
       if (failures(change, now, endsParents(change, now)).length > 0)
         throw failure(failures(change, now, true));
-      try {
-        write(change, now);
-      } catch (error) {
-        // What it has written is rolled back.
-        for (const written of known.values()) if (written !== undefined) cache.forget(written.id);
-        throw error;
+      const isNew = change.expect.filter(({ version }) => version === "absent");
+      const names = new Set(isNew.map(({ ref }) => nameOf(ref)));
+      const clashes = change.put.filter((record) => !put(record, change.id, now, names.has(nameOf(record))));
+      if (clashes.length > 0) throw failure(clashes);
+      // Last, because it hides children, about which there may be conditions.
+      for (const ref of change.remove) {
+        const before = existing(ref, now);
+        if (before !== undefined) erase(before.id, ref.kind, before.entries);
       }
     },
     sweep(limit, now) {
