@@ -1,6 +1,7 @@
 // What `npm test`, `npm run test:ci` and `npm run test:all` run: jest, with what the tests need of the machine, a time-out
 // around it all, and a count as the last line. Other arguments go to jest, once: `npm test -- test/config`.
 import { accessSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { runJest } from "./jest.mjs";
 import { prepareMachine } from "./machine.mjs";
@@ -95,8 +96,9 @@ const LONG = [
 
 const without = (...paths) => `--testPathIgnorePatterns=${paths.join("|")}`;
 
-/** The run of `npm test`: minutes, for every change. */
-const USUAL = [{ storage: "sqlite", args: [without(CAMPAIGN, ...LONG)] }];
+/** The run of `npm test`: minutes, for every change. What is left there waits more than it computes. */
+const WORKERS = `--maxWorkers=${2 * availableParallelism()}`;
+const USUAL = [{ storage: "sqlite", args: [without(CAMPAIGN, ...LONG), WORKERS] }];
 
 /** The runs of `npm run test:ci`: everything on SQLite, and a few flows where many processes share what they keep. */
 const CI = [
