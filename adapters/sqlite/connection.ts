@@ -205,8 +205,8 @@ export async function connect(
   }: ConnectOptions,
 ): Promise<Connection> {
   const database = await openDatabase(path, prepare);
-  let onRollback: () => void = () => undefined;
-  const group = new GroupCommit(createTransaction(database, durability, () => onRollback()));
+  let onRollback: (() => void) | undefined;
+  const group = new GroupCommit(createTransaction(database, durability, () => onRollback?.()));
   const prepared = statements(database);
   let closing: Promise<void> | undefined;
 
