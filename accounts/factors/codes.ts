@@ -36,19 +36,29 @@ export type RefusedCode =
   | { readonly kind: "gone" }
   | Limited;
 
+/** Gives the points of a right code back. */
+export type GiveBack = (attempt: Pick<Attempt, "succeed">) => Promise<void> | void;
+
 /** All calls reject with `StorageUnavailable` when the storage fails; then no point is taken. */
 export interface FactorCodes {
   /**
    * Uses a code of the account's app. The step before and the step after the current one count too; a step that was
    * used, and any before it, does not.
    * @param code as typed.
+   * @param giveBack is called with a right code. Default: at once, in a commit of its own.
    */
-  useApp(sub: string, code: string, at: AskedAt): Promise<{ readonly kind: "right" } | RefusedCode>;
-  /** Uses up a recovery code, and mails the person. @param code as typed. */
+  useApp(
+    sub: string,
+    code: string,
+    at: AskedAt,
+    giveBack?: GiveBack,
+  ): Promise<{ readonly kind: "right" } | RefusedCode>;
+  /** Uses up a recovery code, and mails the person. @param code as typed. @param giveBack as for `useApp`. */
   useRecovery(
     sub: string,
     code: string,
     at: AskedAt,
+    giveBack?: GiveBack,
   ): Promise<{ readonly kind: "right"; /** How many are left. */ readonly left: number } | RefusedCode>;
 }
 
@@ -95,6 +105,8 @@ export function forgetWrongCodes(tx: Transaction, app: StoredApp | undefined): v
   if (app !== undefined && app.wrong_codes > 0) tx.put(AUTHENTICATOR_APP.record({ ...app, wrong_codes: 0 }));
 }
 
+const AT_ONCE: GiveBack = (attempt) => attempt.succeed();
+
 export function createFactorCodes({
   storage,
   limits,
@@ -129,6 +141,7 @@ export function createFactorCodes({
     factor: "app" | "recovery",
     sub: string,
     at: AskedAt,
+    giveBack: GiveBack,
     use: (tx: Transaction, account: AccountRecord) => Promise<Right | RefusedCode>,
   ): Promise<Right | RefusedCode> {
     const account = (await records.find(ACCOUNT.ref(sub)))?.value;
@@ -149,15 +162,15 @@ export function createFactorCodes({
       await attempt.withdraw();
       throw fault;
     }
-    if (result.kind === "right") await attempt.succeed();
+    if (result.kind === "right") await giveBack(attempt);
     else audit.note({ ...event, outcome: "failure", reason: result.kind, detail: { factor } });
     return result;
   }
 
   return {
-    async useApp(sub, code, at) {
+    async useApp(sub, code, at, giveBack = AT_ONCE) {
       if (digitsOf(code) === undefined) return { kind: "wrong" };
-      return guarded("app", sub, at, async (tx, account) => {
+      return guarded("app", sub, at, giveBack, async (tx, account) => {
         const app = await tx.get(AUTHENTICATOR_APP.ref(sub));
         if (app === undefined) return { kind: "gone" };
         if (app.wrong_codes >= MAX_WRONG_CODES) return { kind: "stopped" };
@@ -175,13 +188,14 @@ export function createFactorCodes({
       });
     },
 
-    async useRecovery(sub, typed, at) {
+    async useRecovery(sub, typed, at, giveBack = AT_ONCE) {
       const code = normalizeCode(typed, RECOVERY_CODE_LENGTH);
       if (code === undefined) return { kind: "wrong" };
       return guarded<{ readonly kind: "right"; readonly left: number }>(
         "recovery",
         sub,
         at,
+        giveBack,
         async (tx, account) => {
           const [stored, app] = await tx.getAll([RECOVERY_CODES.ref(sub), AUTHENTICATOR_APP.ref(sub)]);
           if (stored === undefined) return { kind: "gone" };

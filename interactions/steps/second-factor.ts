@@ -5,7 +5,7 @@
  */
 import { AMR_CODE, amrOfPasskey } from "../../provider/authentication.ts";
 import { seconds } from "../../core/clock.ts";
-import type { RefusedCode } from "../../accounts/factors/codes.ts";
+import type { GiveBack, RefusedCode } from "../../accounts/factors/codes.ts";
 import { type AskedAt, callerAs } from "../../accounts/people/requests.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { isAt, isExpired, proceed, stillProven } from "./sign-in.ts";
@@ -81,9 +81,10 @@ async function useCode(
   const at = askedAt(entry, services);
   const isApp = entry.action === "submit";
   if (code.trim() === "") return refused({ kind: "wrong" }, isApp);
+  const giveBack: GiveBack = (attempt) => services.units.required().refund(attempt);
   const result = isApp
-    ? await codes.useApp(record.sub, code, at)
-    : await codes.useRecovery(record.sub, code, at);
+    ? await codes.useApp(record.sub, code, at, giveBack)
+    : await codes.useRecovery(record.sub, code, at, giveBack);
   if (result.kind !== "right") return refused(result, isApp);
   if (isApp && proven.stepUp !== true && entry.values.get(REMEMBER.name) === REMEMBER.value)
     await rememberBrowser(entry, services, record, at);

@@ -232,7 +232,7 @@ it("tells other processes of a change, but not of one that nobody waits for", as
   const listener = new Client({ connectionString: url });
   await listener.connect();
   await listener.query("LISTEN sign_in_changes");
-  const told = new Promise((resolve) => listener.on("notification", ({ payload }) => void resolve(payload)));
+  const told = new Promise((resolve) => listener.on("notification", ({ payload }) => resolve(payload)));
   const deadline = clock.now() + 5_000;
   await store.commit({ id: "1", deadline, put: [thing("a", { kind: "done" })], quiet: true });
   await store.commit({ id: "2", deadline, put: [thing("a")] });
