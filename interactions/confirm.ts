@@ -256,13 +256,13 @@ export function createConfirmHandlers(
   }
 
   async function submit(ctx: ServiceContext): Promise<Reply> {
-    const link = links.read(ctx);
-    if (link === undefined) return gone(ctx);
     const startAgain = { action: pathOf(ctx) };
     const foreign = foreignness(ctx);
     if (foreign !== undefined) return { kind: "forged", description: foreign, startAgain };
     const sent = await readSent(ctx);
     if (sent === undefined) return unreadable(ctx);
+    const link = links.read(ctx);
+    if (link === undefined) return gone(ctx);
     if (!forms.verify(formOf(link), sent.values.get("csrf") ?? ""))
       return { kind: "forged", description: "csrf is not that of this link", startAgain };
     return act(ctx, link, sent.values);
