@@ -140,7 +140,7 @@ describe("the sign-in form", () => {
 
 describe("a flood of guesses from one network", () => {
   it("is sent away with 503, for known and unknown names, while people elsewhere sign in [D-HASH-1]", async () => {
-    await start({ proxy: true, rateLimits: UNLIMITED, passwords: { passes: 8 } });
+    await start({ proxy: true, rateLimits: UNLIMITED, passwords: { passes: 8, parallel: 1 } });
     const browser = await from("2001:db8:1::1");
     const neighbor = await from("198.51.100.1");
     const { action, fields } = browser.form("password");

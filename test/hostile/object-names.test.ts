@@ -1,5 +1,5 @@
 /** Names that every object has, such as `constructor`: in requests, calls and files they are names that nobody has. */
-import { afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { afterEach, beforeAll, describe, expect, it, jest } from "@jest/globals";
 import type { Account } from "../../accounts/operations/accounts.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { applySeed } from "../../lib/index.ts";
@@ -89,6 +89,9 @@ async function outlineOf(answer: Promise<Response>, name: string): Promise<unkno
   const location = (response.headers.get("location") ?? "").replaceAll(NEW, "$1NEW");
   return [response.status, plain(location), plain(JSON.stringify(shown) ?? "")];
 }
+
+// Thousands of requests.
+jest.setTimeout(240_000);
 
 describe("in a request, such a name", () => {
   let all: Sample[];
