@@ -4,7 +4,7 @@
  * another process, and at a fixed interval, because not every storage reports changes.
  */
 import { setTimeout as pause } from "node:timers/promises";
-import type { Claim, DeliveryStore } from "../records/deliveries/delivery.ts";
+import type { Claim, DeliveryStore, DueReceiver } from "../records/deliveries/delivery.ts";
 import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Outage } from "../core/outages.ts";
@@ -180,14 +180,19 @@ export class Poller implements Scheduler {
   /** Polls once and starts due deliveries. @returns milliseconds until the next known delivery is due. */
   async pass(): Promise<number> {
     const { passOn } = this.#polling;
-    const due = await this.#deliveries.dueReceivers();
+    const passesAllOn = !this.#delivers && passOn !== undefined;
+    const { perReceiver } = this.#settings.concurrency;
+    const due = await this.#deliveries.dueReceivers(passesAllOn ? 0 : perReceiver);
     const now = this.#clock.now();
-    const ready = due.filter(({ dueAt }) => dueAt <= now).map(({ receiver }) => receiver);
-    if (!this.#delivers && passOn !== undefined) return ready.length === 0 ? Infinity : passOn(ready);
+    const found = new Map(
+      due.filter(({ dueAt }) => dueAt <= now).map((each) => [each.receiver, each] as const),
+    );
+    const ready = [...found.keys()];
+    if (passesAllOn) return ready.length === 0 ? Infinity : passOn(ready);
     this.#served = new Map(due.map(({ receiver }) => [receiver, this.#served.get(receiver) ?? 0] as const));
     this.#passes += 1;
     const shares = this.#share(ready);
-    const claims = [...shares].map(([receiver, share]) => this.#claim(receiver, share));
+    const claims = [...shares].map(([receiver, share]) => this.#claim(receiver, share, found.get(receiver)));
     // Wait for all of them even if one fails: a claim that came later would wait for its lease to end.
     await Promise.allSettled(claims);
     const unserved = new Set(ready);
@@ -219,13 +224,16 @@ export class Poller implements Scheduler {
     return shareSlots(requests, { free: total - this.#occupied, perReceiver, reserved });
   }
 
-  /** Claims and starts at most `share` deliveries. Their slots are occupied from the call on. @returns how many. */
-  async #claim(receiver: string, share: number): Promise<number> {
+  /**
+   * Claims and starts at most `share` deliveries. Their slots are occupied from the call on.
+   * @param found the receiver as the last look found it. Default: what is due is read. @returns how many.
+   */
+  async #claim(receiver: string, share: number, found?: DueReceiver): Promise<number> {
     this.#served.set(receiver, this.#passes);
     this.#occupy(receiver, share);
     let claims: Claim[] = [];
     try {
-      claims = await this.#deliveries.claimDue(receiver, share, this.#polling.worker.lease);
+      claims = await this.#deliveries.claimDue(found ?? receiver, share, this.#polling.worker.lease);
     } finally {
       this.#occupy(receiver, claims.length - share);
     }

@@ -32,10 +32,8 @@ export function createTestDelivering(
   return {
     async deliverDue() {
       for (;;) {
-        const due = (await deliveries.dueReceivers()).filter(({ dueAt }) => dueAt <= clock.now());
-        const claims = await Promise.all(
-          due.map(({ receiver }) => deliveries.claimDue(receiver, LANES, worker.lease)),
-        );
+        const due = (await deliveries.dueReceivers(LANES)).filter(({ dueAt }) => dueAt <= clock.now());
+        const claims = await Promise.all(due.map((each) => deliveries.claimDue(each, LANES, worker.lease)));
         if (claims.flat().length === 0) return;
         await Promise.all(claims.flat().map((claim) => worker.run(claim)));
       }

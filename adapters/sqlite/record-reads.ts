@@ -213,7 +213,7 @@ export function createRecordReads(connection: Connection, clock: Clock, cache: R
     return toFound(found, withParents && parent !== null ? parent : undefined);
   }
 
-  /** @param keep whether to cache the record: a caller that lists a few records often writes them next. */
+  /** @param keep whether to cache the record: a caller that lists a few records often reads or writes them next. */
   function listed(row: Row, keep: boolean): StoredRecord {
     const cached = cache.byId(numberAt(row, 0));
     if (cached !== undefined && cached.version === row[4]) return cached;
@@ -249,7 +249,8 @@ export function createRecordReads(connection: Connection, clock: Clock, cache: R
     scan(kind, after, limit) {
       cache.refresh();
       const now = clock.now();
-      const all = byKey(kind, after ?? "", limit).map(readRow);
+      const rows = byKey(kind, after ?? "", limit);
+      const all = rows.map((row) => listed(row, rows.length <= KEPT_OF_A_PAGE));
       const live = all.filter((record) => isLive(record, now) && parentOf(record, now) !== undefined);
       const records = live.map((record) => toFound(record));
       const last = all.length < limit ? undefined : all.at(-1);

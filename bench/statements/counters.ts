@@ -245,7 +245,8 @@ const REDIS_FRAME = new Set(["hello", "info", "client", "ping", "quit", "select"
 export async function countRedis(url: string): Promise<CountedServer> {
   const tally = new Tally();
   const tap = await openTap(Number(new URL(url).port));
-  const connection = new Redis(url);
+  // With the third version of the protocol, the driver takes what MONITOR shows for answers.
+  const connection = new Redis(url, { protocol: 2 });
   const monitor = await connection.monitor();
   monitor.on("monitor", (_time: string, command: readonly string[], source: string) => {
     const [name = "", key = ""] = command;

@@ -91,10 +91,11 @@ export class CircuitBreaker {
     this.#clock = clock;
   }
 
-  async recordSuccess(receiver: string): Promise<void> {
+  /** @param known the state of the receiver, if it has just been read. */
+  async recordSuccess(receiver: string, known?: ReceiverState): Promise<void> {
     // Read first: most receivers are well and stay so, and then nothing is written.
     const now = this.#clock.now();
-    if (afterSuccess(await this.#deliveries.receiver(receiver), now) === undefined) return;
+    if (afterSuccess(known ?? (await this.#deliveries.receiver(receiver)), now) === undefined) return;
     const { before } = await this.#deliveries.changeReceiver(receiver, (state) => afterSuccess(state, now));
     const { failures, failingSince, heldUntil } = before;
     if (failingSince !== null) this.#events.emit("receiver.recovered", { receiver, failures, failingSince });

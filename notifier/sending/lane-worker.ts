@@ -147,12 +147,13 @@ export class LaneWorker {
       await breaker.pauseFailed(receiver, verdict.receiver.paused, error);
     // After a failure the receiver may be held back, so the scheduler decides what comes next.
     const goesOn = outcome.kind === "delivered" && performance.now() < verdict.sliceEnd;
-    const { recorded, next } = await this.#finish(claim, outcome, {
+    const finished = await this.#finish(claim, outcome, {
       ...(attempt && { attempt }),
       claimFrom: goesOn ? "receiver" : "lane",
     });
+    const { recorded, next } = finished;
     if (recorded && attempt !== undefined) this.#emitResult(claim, attempt, outcome);
-    if (verdict.receiver === "well") await breaker.recordSuccess(receiver);
+    if (verdict.receiver === "well") await breaker.recordSuccess(receiver, finished.receiver);
     if (verdict.receiver === "failing") await breaker.recordFailure(receiver, { probe: claim.probe, error });
     return next;
   }

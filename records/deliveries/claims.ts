@@ -1,12 +1,13 @@
 /**
- * Claims the heads of lanes, and records the outcomes. It does not use `transact`. A claim passes the versions that it
- * wrote on to `finish`, which does not read the delivery again; and neither has a condition on the receiver, whose
- * record all its deliveries share.
+ * Claims the heads of lanes, and records the outcomes. It does not use `transact`. Looking for what is due passes the
+ * versions that it has read on to the claim, and the claim those that it wrote to `finish`, so nothing is read again;
+ * and neither has a condition on the receiver, whose record all its deliveries share.
  */
 import type {
   AttemptRecord,
   Claim,
   DeliveryStore,
+  DueReceiver,
   Finished,
   FinishOptions,
   LeaseTerms,
@@ -30,7 +31,7 @@ import {
   toDelivery,
 } from "./delivery-kinds.ts";
 import { asHead, type LaneAccess, writeDelivery } from "./lanes.ts";
-import { Changes, type Read, read } from "../records.ts";
+import { Changes, PAGE, type Read, read } from "../records.ts";
 
 type Calls = Pick<DeliveryStore, "dueReceivers" | "claimDue" | "finish">;
 
@@ -62,6 +63,19 @@ interface Rest {
 interface Prefetched {
   readonly head: Read<StoredDelivery>;
   readonly rest: Rest;
+}
+
+/** What `dueReceivers` has read of a receiver. */
+interface Found {
+  readonly isHeld: boolean;
+  /** The first heads, due or not. */
+  readonly heads: readonly Read<StoredDelivery>[];
+}
+
+/** A delivery and its lane as a claim wrote them. */
+interface Left {
+  readonly own: Read<StoredDelivery>;
+  readonly lane: Read<Lane>;
 }
 
 function toClaim(stored: StoredDelivery, payload: string | null, probe: boolean): Claim {
@@ -99,8 +113,9 @@ const PREFETCH = 20;
 
 export function createClaims(access: LaneAccess): Calls {
   const { store, clock } = access;
-  /** Deliveries and lanes as their claims wrote them, so that `finish` does not read them again. */
-  const asLeft = new WeakMap<Claim, { readonly own: Read<StoredDelivery>; readonly lane: Read<Lane> }>();
+  /** What was read to find receivers and to claim, so that claiming and finishing do not read it again. */
+  const asFound = new WeakMap<DueReceiver, Found>();
+  const asLeft = new WeakMap<Claim, Left>();
   /** Ids of heads that this process is about to claim. */
   const taken = new Set<string>();
   /** Prefetched heads of each receiver: due when they were read, and not claimed by this process since. */
@@ -129,6 +144,7 @@ export function createClaims(access: LaneAccess): Calls {
     terms: LeaseTerms,
     probed: Read<KnownReceiver> | undefined,
   ): Promise<Claim[]> {
+    if (heads.length === 0) return [];
     const now = clock.now();
     const changes = new Changes();
     const made = heads.map((head) => {
@@ -136,7 +152,7 @@ export function createClaims(access: LaneAccess): Calls {
       changes.write(deliveryRecord(stored), head);
       return stored;
     });
-    if (probed !== undefined && heads.length > 0)
+    if (probed !== undefined)
       changes.write(receiverRecord({ ...probed.value, heldUntil: now + terms.holdAgain }), probed);
     // A claim may be lost in a power failure: its result is not recorded either, and the delivery is sent again.
     const [version, rest] = await Promise.all([access.commit(changes, { relaxed: true }), readRest(made)]);
@@ -162,12 +178,16 @@ export function createClaims(access: LaneAccess): Calls {
     }
   }
 
-  /** The due heads of a receiver that this process is not about to claim, earliest first. */
-  async function findDue(receiver: string, most: number): Promise<Read<StoredDelivery>[]> {
+  /** Those that are due and that this process is not about to claim. */
+  function stillDue(heads: readonly Read<StoredDelivery>[], most: number): Read<StoredDelivery>[] {
     const now = clock.now();
-    const query = { ...DELIVERY.where("waiting", receiver), to: Math.floor(now) };
-    const heads = await access.deliveries(query, most + taken.size);
     return heads.filter(({ value }) => dueAt(value) <= now && !taken.has(value.id)).slice(0, most);
+  }
+
+  /** The due heads of a receiver, earliest first. */
+  async function findDue(receiver: string, most: number): Promise<Read<StoredDelivery>[]> {
+    const query = { ...DELIVERY.where("waiting", receiver), to: Math.floor(clock.now()) };
+    return stillDue(await access.deliveries(query, most + taken.size), most);
   }
 
   /** Runs a claim, and keeps others in this process from trying to claim the same heads. */
@@ -199,27 +219,47 @@ export function createClaims(access: LaneAccess): Calls {
     }
   }
 
-  async function claimDue(receiver: string, limit: number, terms: LeaseTerms): Promise<Claim[]> {
+  async function dueReceivers(most = 0): Promise<DueReceiver[]> {
+    const receivers = (await access.receivers()).filter(({ paused }) => !paused);
+    const pages = await store.list(
+      receivers.map(({ receiver }) => ({
+        ...DELIVERY.where("waiting", receiver),
+        to: BEHIND_HEADS - 1,
+        limit: Math.max(1, Math.min(most, PAGE)),
+      })),
+    );
+    return receivers.flatMap(({ receiver, heldUntil }, index) => {
+      const heads = (pages[index]?.records ?? []).map((record) => read<StoredDelivery>(record));
+      const [first] = heads;
+      if (first === undefined) return [];
+      const due = Math.max(heldUntil ?? 0, dueAt(first.value));
+      const each = { receiver, dueAt: due };
+      asFound.set(each, { isHeld: heldUntil !== null, heads });
+      return [each];
+    });
+  }
+
+  async function claimDue(asked: string | DueReceiver, limit: number, terms: LeaseTerms): Promise<Claim[]> {
+    const [receiver, look] =
+      typeof asked === "string" ? [asked, undefined] : [asked.receiver, asFound.get(asked)];
     // The claim takes the first of the prefetched heads.
     prefetched.delete(receiver);
+    if (look?.isHeld === false) {
+      const due = stillDue(look.heads, limit);
+      return claiming(due, () => claimAll(due, terms, undefined));
+    }
     const [known, heads] = await Promise.all([access.receiver(receiver), findDue(receiver, limit)]);
     const { allowed, probe } = allowedBy(known?.value, limit, clock.now());
     const due = heads.slice(0, allowed);
     return claiming(due, () => claimAll(due, terms, probe ? known : undefined));
   }
 
-  /** Whether the receiver is paused or held back. */
-  async function isStopped(receiver: string): Promise<boolean> {
-    const state = await access.receiver(receiver);
-    return state !== undefined && (state.value.paused || state.value.heldUntil !== null);
-  }
-
-  /** @param left the delivery and its lane as the claim wrote them; read from the storage if `undefined`. */
+  /** @param left read from the storage if `undefined`. */
   async function finishOnce(
     { delivery: { id, receiver, sub, payload }, fence }: Claim,
     outcome: Outcome,
     { attempt, lease, claimFrom = "lane" }: FinishOptions,
-    left: { readonly own: Read<StoredDelivery>; readonly lane: Read<Lane> } | undefined,
+    left: Left | undefined,
   ): Promise<Finished> {
     const key = { receiver, sub };
     const [readLane, readOwn] =
@@ -259,21 +299,22 @@ export function createClaims(access: LaneAccess): Calls {
         prefetchedRest = other.rest;
       }
     }
-    if (next !== undefined && (await isStopped(receiver))) next = undefined;
+    const state = next && (await access.receiver(receiver))?.value;
+    if (state?.paused || (state?.heldUntil ?? null) !== null) next = undefined;
     const head = next && (written.get(next) ?? next.value);
     const stored = head && lease && claimed(head, lease, now);
     if (next !== undefined && stored !== undefined) written.set(next, stored);
     for (const [was, delivery] of written) writeDelivery(changes, was, delivery);
-    const known = prefetchedRest ?? (stays ? { payload, lane } : undefined);
+    const atHand = prefetchedRest ?? (stays ? { payload, lane } : undefined);
     const [version, rest] = await Promise.all([
       claiming(next === undefined ? [] : [next], () =>
         access.commit(changes, { relaxed: outcome.kind === "delivered" }),
       ),
-      stored && (known ?? readRest([stored]).then(([its]) => its)),
+      stored && (atHand ?? readRest([stored]).then(([its]) => its)),
     ]);
     if (stored === undefined || rest === undefined) return { recorded: true };
     const claim = toClaim(stored, rest.payload, false);
-    return { recorded: true, next: remember(claim, stored, version, rest) };
+    return { recorded: true, next: remember(claim, stored, version, rest), receiver: state };
   }
 
   async function finish(claim: Claim, outcome: Outcome, options: FinishOptions = {}): Promise<Finished> {
@@ -289,24 +330,5 @@ export function createClaims(access: LaneAccess): Calls {
     return access.retry(() => finishOnce(claim, outcome, { ...options, claimFrom: "lane" }, undefined));
   }
 
-  return {
-    async dueReceivers() {
-      const receivers = (await access.receivers()).filter(({ paused }) => !paused);
-      const pages = await store.list(
-        receivers.map(({ receiver }) => ({
-          ...DELIVERY.where("waiting", receiver),
-          to: BEHIND_HEADS - 1,
-          limit: 1,
-        })),
-      );
-      return receivers.flatMap(({ receiver, heldUntil }, index) => {
-        const [first] = pages[index]?.records ?? [];
-        if (first === undefined) return [];
-        const { value } = read<StoredDelivery>(first);
-        return [{ receiver, dueAt: Math.max(heldUntil ?? 0, dueAt(value)) }];
-      });
-    },
-    claimDue,
-    finish,
-  };
+  return { dueReceivers, claimDue, finish };
 }

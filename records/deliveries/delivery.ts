@@ -140,9 +140,11 @@ export interface Finished {
   readonly recorded: boolean;
   /** The next delivery of the lane or of the receiver, claimed in the same step. */
   readonly next?: Claim;
+  /** With `next`: the state of the receiver, which was read to claim it. */
+  readonly receiver?: ReceiverState | undefined;
 }
 
-/** A receiver that is not paused and has waiting deliveries. */
+/** A receiver that is not paused and has waiting deliveries, with those that `dueReceivers` has read. */
 export interface DueReceiver {
   readonly receiver: string;
   /** When the first of its lanes may be claimed, taking holds and current leases into account. */
@@ -287,13 +289,18 @@ export interface DeliveryStore {
    */
   watch(onChange: () => void): () => void;
 
-  /** Ordered by receiver, including those that are due later. The cost grows with the receivers, not with the lanes. */
-  dueReceivers(): Promise<DueReceiver[]>;
+  /**
+   * Ordered by receiver, including those that are due later. The cost grows with the receivers, not with the lanes.
+   * @param most how many deliveries `claimDue` will claim for each at most. Default: none.
+   */
+  dueReceivers(most?: number): Promise<DueReceiver[]>;
   /**
    * Claims the due heads of a receiver's lanes, first due first, at most `limit`. Claims nothing while the receiver is
    * paused or held back; at the end of a hold it claims one head and begins the next hold.
+   * @param due the receiver as `dueReceivers` has just found it: only what it found is claimed, without reading it again. By
+   * name, what is due is read.
    */
-  claimDue(receiver: string, limit: number, lease: LeaseTerms): Promise<Claim[]>;
+  claimDue(due: string | DueReceiver, limit: number, lease: LeaseTerms): Promise<Claim[]>;
   /**
    * Records the outcome of a claim, with the attempt if one was made, and releases the lane; or, with `lease`,
    * claims the next delivery of the lane in the same step if it may be sent now. A delivery that was discarded in the

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import type { DueReceiver } from "../../records/deliveries/delivery.ts";
 import type { Storage } from "../../records/storage.ts";
 import { StorageUnavailable } from "../../core/errors.ts";
 import { type Answer, HOUR, MINUTE, openWorld, SECOND, type Worker, type World } from "./stage.ts";
@@ -89,11 +90,11 @@ describe("a worker that ends", () => {
     let isOver = false;
     const worker = world.worker((storage) => {
       const { deliveries } = storage;
-      const claimDue: typeof deliveries.claimDue = async (receiver, ...more) => {
-        if (receiver === "service:1") throw new StorageUnavailable("planted");
+      const claimDue: typeof deliveries.claimDue = async (due, ...more) => {
+        if ((due as DueReceiver).receiver === "service:1") throw new StorageUnavailable("planted");
         await answers.promise;
         claimed.resolve(isOver);
-        return deliveries.claimDue(receiver, ...more);
+        return deliveries.claimDue(due, ...more);
       };
       return { ...storage, deliveries: { ...deliveries, claimDue } };
     });
