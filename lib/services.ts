@@ -25,6 +25,7 @@ import type { Notifications } from "../notifier/notifications.ts";
 import { createSignedIn } from "../provider/account.ts";
 import { createCurrentProvider } from "../provider/current-provider.ts";
 import { createConnectedDevices, createDeviceCodes } from "../provider/grants/device-codes.ts";
+import type { ServiceContext } from "../provider/exchange.ts";
 import type { AccountPage } from "../provider/pages.ts";
 import { createProvider } from "../provider/provider.ts";
 import type { ProviderServices } from "../provider/services.ts";
@@ -113,8 +114,8 @@ function signInSteps(services: PageParts): Pick<Services, "flow" | "ended" | "in
 
 /** The pages under `{base}/account`. Without operators there is no console. */
 function accountPages(services: PageParts, notifications: Notifications): readonly AccountPage[] {
-  const { configuration, storage, accounts, clock, keys, people, passwords } = services;
-  const { operators, profile, interactions } = configuration;
+  const { configuration, storage, accounts, clock, keys } = services;
+  const { operators } = configuration;
   const signer = createSigner(keys.forms);
   const gate = createAccountGate(services, {
     findSignedIn: createSignedIn(services.currentProvider, accounts, sessionCookieName(configuration)),
@@ -131,23 +132,16 @@ function accountPages(services: PageParts, notifications: Notifications): readon
     isMailed: services.mailDeployment !== undefined,
   };
   const endedCookies = endedSessionCookies(configuration);
-  return createAccountPages({
+  const parts = {
     ...services,
     gate,
-    operators,
-    profile,
-    operatorPages: [...createConsolePages(console), ...createPeoplePages(console)],
-    addressChanges: people.addressChanges,
-    directory: storage.directory,
     sessions: createSignInSessions(services),
     deviceCodes: createDeviceCodes(services),
     connectedDevices: createConnectedDevices(storage.artifacts),
     seals: createAccountSeals({ signer, keys: formKeys(services, "account forms") }, clock),
-    forgetSession: (ctx) => ctx.append("Set-Cookie", [...endedCookies]),
-    locales: interactions.locales,
-    reservedUsernames: interactions.reservedUsernames,
-    length: passwords.length,
-  });
+    forgetSession: (ctx: ServiceContext) => ctx.append("Set-Cookie", [...endedCookies]),
+  };
+  return createAccountPages(parts, [...createConsolePages(console), ...createPeoplePages(console)]);
 }
 
 /** The keys that seal one thing of the forms. The first one seals, all open. */

@@ -8,7 +8,7 @@ import { byCaller } from "../../accounts/arguments.ts";
 import { explainDeliveries } from "../../accounts/plan.ts";
 import { seeOther } from "../answers.ts";
 import type { AccountPage } from "../../provider/pages.ts";
-import type { PersonPage, PersonPagesParts } from "./person-pages.ts";
+import type { PersonPage, PersonServices } from "./person-pages.ts";
 import { HOME, type PersonLocals, type PersonView, personView } from "./person-view.ts";
 
 const DELETE_PATH = "/account/delete";
@@ -49,7 +49,7 @@ export const deletePage: PersonPage = {
   needs: "recent sign-in",
   isUnlimited: true,
   views: [deletionView],
-  async show({ locals, person, show }, { directory }) {
+  async show({ locals, person, show }, { storage: { directory } }) {
     const { account } = person;
     const notified = await receiversOf(account, directory);
     return show(deletionView, { ...locals, email: shownEmail(account.email), notified });
@@ -98,7 +98,7 @@ export function signedOutPage({
   pages,
   gate,
   seals,
-}: Pick<PersonPagesParts, "pages" | "gate" | "seals">): AccountPage {
+}: Pick<PersonServices, "pages" | "gate" | "seals">): AccountPage {
   return {
     path: SIGNED_OUT_PATH,
     methods: {

@@ -258,7 +258,13 @@ async function enter(
   action: string,
 ): Promise<Outcome> {
   const { exchange } = visit.ctx;
-  const { deviceCodes, units, clients, directory, profile } = services;
+  const {
+    deviceCodes,
+    units,
+    clients,
+    storage: { directory },
+    configuration: { profile },
+  } = services;
   try {
     return await units.run(exchange, async (unit) => {
       const found = await deviceCodes.find(userCode);

@@ -126,7 +126,7 @@ export const newAddressView: PersonView<NewEmailLocals> = personView({
   }),
 });
 
-const canChange = ({ addressChanges }: PersonServices): boolean => addressChanges !== undefined;
+const canChange = ({ people: { addressChanges } }: PersonServices): boolean => addressChanges !== undefined;
 
 /** The address, and a change that waits. */
 const addressPage: PersonPage = {
@@ -137,7 +137,10 @@ const addressPage: PersonPage = {
   show: shown,
   async submit(visit, sent, services) {
     const { action } = sent;
-    const { addressChanges: changes, devices } = services;
+    const {
+      people: { addressChanges: changes },
+      devices,
+    } = services;
     const { sub } = visit.person.account;
     if (action === "cancel") {
       await changes?.cancel(sub);
@@ -155,7 +158,10 @@ const addressPage: PersonPage = {
 
 async function shown(visit: PersonVisit, services: PersonServices, problem?: Refusal): Promise<Reply> {
   const { email, sub, email_verified: isConfirmed } = visit.person.account;
-  const [pending, link] = await Promise.all([services.addressChanges?.pending(sub), linkOf(visit, services)]);
+  const [pending, link] = await Promise.all([
+    services.people.addressChanges?.pending(sub),
+    linkOf(visit, services),
+  ]);
   const data = {
     ...visit.locals,
     email: shownEmail(email),
@@ -182,7 +188,11 @@ async function confirm(
   { action, values }: Sent,
   services: PersonServices,
 ): Promise<Reply> {
-  const { addressChanges, devices, links } = services;
+  const {
+    people: { addressChanges },
+    devices,
+    links,
+  } = services;
   const { sub } = visit.person.account;
   const link = action === "link" ? await linkOf(visit, services) : undefined;
   const proof = link === undefined ? { code: values.get("code") ?? "" } : { link };
@@ -206,7 +216,7 @@ const newAddressPage: PersonPage = {
   views: [newAddressView],
   isOffered: canChange,
   show: (visit) => showNewAddress(visit, ""),
-  async submit(visit, { values }, { addressChanges, devices }) {
+  async submit(visit, { values }, { people: { addressChanges }, devices }) {
     const { account } = visit.person;
     const email = trimmed(values.get("email") ?? "");
     if (account.email_verified && readName(email) === normalName(account.email))

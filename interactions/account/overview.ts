@@ -130,7 +130,10 @@ export const overviewPage: PersonPage = {
   place: "home",
   isUnlimited: true,
   views: [overviewView],
-  async show({ locals, person: { account }, show }, { sessions, directory, clock, console }) {
+  async show(
+    { locals, person: { account }, show },
+    { sessions, storage: { directory }, clock, console, configuration },
+  ) {
     const [found, services] = await Promise.all([
       sessions.list(account),
       connectedServices(account, await directory.listClients(), directory),
@@ -142,7 +145,8 @@ export const overviewPage: PersonPage = {
       hasMoreBrowsers: found.next !== undefined,
       services: services.map(({ name }) => name),
       now: clock.now(),
-      ...(console?.operators.includes(account.sub) && { console: locals.base + console.path }),
+      ...(console !== undefined &&
+        configuration.operators.includes(account.sub) && { console: locals.base + console }),
     });
   },
   submit: signOut,

@@ -4,15 +4,14 @@ import type { AccountHandler, AccountPage, AccountRequest } from "../../provider
 import type { Configuration } from "../../config/configuration.ts";
 import { hasShownSecondFactor } from "../../provider/authentication.ts";
 import type { SignedIn } from "../../provider/account.ts";
-import type { Pages } from "../page.ts";
 import { devicePage } from "./device.ts";
 import { deletePage, signedOutPage } from "./delete.ts";
-import { type AccountGate, CALLBACK_PATH } from "./gate.ts";
+import { CALLBACK_PATH } from "./gate.ts";
 import { emailPages } from "./email.ts";
 import { overviewPage } from "./overview.ts";
 import { newFactorPages } from "./new-factor.ts";
 import { passwordPage } from "./password.ts";
-import { createPersonPages, type PersonPage, type PersonPagesParts } from "./person-pages.ts";
+import { createPersonPages, type PersonPage, type PersonServices } from "./person-pages.ts";
 import { profilePage } from "./profile.ts";
 import { servicesPage } from "./services.ts";
 import { methodsPages } from "./sign-in-methods.ts";
@@ -31,17 +30,6 @@ export interface OperatorPage {
   readonly methods: Readonly<Record<string, OperatorHandler>>;
 }
 
-/** What operators and their pages are built from. */
-export interface OperatorPagesParts {
-  readonly pages: Pages;
-  readonly gate: AccountGate;
-  /** The `sub` of every operator. Without operators, their pages do not exist. */
-  readonly operators: readonly string[];
-  readonly profile: Configuration["profile"];
-  /** The account page links to the first one. */
-  readonly operatorPages: readonly OperatorPage[];
-}
-
 /** The pages of the signed-in person, in the order of the navigation. To add one, add a row and a file. */
 export const PERSON_PAGES: readonly PersonPage[] = [
   overviewPage,
@@ -56,21 +44,17 @@ export const PERSON_PAGES: readonly PersonPage[] = [
   devicePage,
 ];
 
-/** What the account pages are built from. */
-export type AccountPagesParts = OperatorPagesParts & PersonPagesParts;
-
-export function createAccountPages(parts: AccountPagesParts): readonly AccountPage[] {
-  const {
-    gate,
-    operators,
-    operatorPages: [first],
-  } = parts;
-  const console = first === undefined ? undefined : { path: first.path, operators };
+/** @param operatorPages the account page links to the first one. Without operators they do not exist. */
+export function createAccountPages(
+  services: Omit<PersonServices, "console">,
+  operatorPages: readonly OperatorPage[],
+): readonly AccountPage[] {
+  const { gate } = services;
   return [
-    ...createPersonPages({ ...parts, console }, PERSON_PAGES),
+    ...createPersonPages({ ...services, console: operatorPages[0]?.path }, PERSON_PAGES),
     { path: CALLBACK_PATH, methods: { GET: (ctx, request) => gate.callback(ctx, request) } },
-    signedOutPage(parts),
-    ...createOperatorPages(parts),
+    signedOutPage(services),
+    ...createOperatorPages(services, operatorPages),
   ];
 }
 
@@ -78,13 +62,16 @@ export function createAccountPages(parts: AccountPagesParts): readonly AccountPa
  * Admits operators; everybody else who is signed in gets a 403. With `profile: strict`, an operator shows a second factor
  * first, before a form that was sent is read.
  */
-export function createOperatorPages({
-  pages,
-  gate,
-  operators,
-  profile,
-  operatorPages,
-}: OperatorPagesParts): readonly AccountPage[] {
+export function createOperatorPages(
+  {
+    pages,
+    gate,
+    configuration: { operators, profile },
+  }: Pick<PersonServices, "pages" | "gate"> & {
+    readonly configuration: Pick<Configuration, "operators" | "profile">;
+  },
+  operatorPages: readonly OperatorPage[],
+): readonly AccountPage[] {
   if (operators.length === 0) return [];
   const guarded =
     (handler: OperatorHandler): AccountHandler =>

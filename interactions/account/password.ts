@@ -77,7 +77,11 @@ export const passwordPage: PersonPage = {
   },
 };
 
-function shown({ locals, person, show }: PersonVisit, { length }: PersonServices, problem?: string): Reply {
+function shown(
+  { locals, person, show }: PersonVisit,
+  { passwords: { length } }: PersonServices,
+  problem?: string,
+): Reply {
   const { username, email } = person.account;
   const data = {
     ...locals,

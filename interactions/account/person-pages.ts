@@ -1,31 +1,19 @@
 /** The common parts of all pages of the signed-in person: who may see them, and which forms count. */
-import type { AccountInternals } from "../../accounts/account.ts";
-import type { Accounts } from "../../accounts/operations/accounts.ts";
-import type { ClientInternals } from "../../accounts/clients/client.ts";
-import type { SecondFactors } from "../../accounts/factors/factors.ts";
-import { type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-limits.ts";
+import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import { fullName, shownEmail } from "../../accounts/names.ts";
-import type { PasswordLength } from "../../accounts/passwords/password-rules.ts";
-import type { People } from "../../accounts/people/people.ts";
 import type { AskedAt } from "../../accounts/people/requests.ts";
-import type { Configuration } from "../../config/configuration.ts";
-import type { Clock } from "../../core/clock.ts";
 import { ConditionFailed, NotFound } from "../../core/errors.ts";
-import type { ServiceEmitter } from "../../core/events.ts";
 import { ownValue } from "../../core/untrusted-keys.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
 import type { ConnectedDevices, DeviceCodes } from "../../provider/grants/device-codes.ts";
 import type { AccountPage, AccountRequest } from "../../provider/pages.ts";
 import type { SignInSessions } from "../../provider/sessions/sessions.ts";
-import type { UnitsOfWork } from "../../provider/unit-of-work.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
-import type { AuditCollector } from "../../records/audit/collector.ts";
-import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
-import type { LinkCookie } from "../link-cookie.ts";
-import type { Pages, SendOptions } from "../page.ts";
+import type { SendOptions } from "../page.ts";
 import { type Reply, send, shown, unreadable } from "../reply.ts";
+import type { PageServices } from "../services.ts";
 import { foreignness, readSent, type Sent } from "../submission.ts";
 import type { AccountGate } from "./gate.ts";
 import { HOME, type PersonLocals, type PersonView, type PublishedView } from "./person-view.ts";
@@ -87,36 +75,34 @@ export function askedAt(
 }
 
 /** What the pages need of the service. */
-export interface PersonServices {
-  readonly accounts: Accounts & AccountInternals;
-  readonly clients: Pick<ClientInternals, "record">;
-  readonly directory: DirectoryRecords;
-  /** Missing without mail: then the address can't be changed here. */
-  readonly addressChanges: People["addressChanges"];
-  readonly confirmations: Pick<People["confirmations"], "findByLink">;
-  readonly secondFactors: Pick<SecondFactors, "enrolments" | "passkeys" | "rememberedBrowsers">;
-  /** The link in mail that this browser has followed. */
-  readonly links: Pick<LinkCookie, "read" | "clear">;
-  readonly devices: Pick<DeviceCookies, "has" | "read" | "write">;
+export interface PersonServices extends Pick<
+  PageServices,
+  | "accounts"
+  | "audit"
+  | "clients"
+  | "clock"
+  | "configuration"
+  | "confirmations"
+  | "devices"
+  | "events"
+  | "limits"
+  | "links"
+  | "pages"
+  | "passwords"
+  | "people"
+  | "secondFactors"
+  | "storage"
+  | "units"
+> {
+  readonly gate: AccountGate;
   readonly sessions: SignInSessions;
   readonly deviceCodes: Pick<DeviceCodes, "find" | "connect" | "refuse">;
   readonly connectedDevices: ConnectedDevices;
-  readonly units: UnitsOfWork;
-  readonly limits: Pick<AttemptLimits, "change" | "usernameTaken" | "deviceCode">;
-  readonly events: ServiceEmitter;
-  readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
   readonly seals: AccountSeals;
   /** Removes the session cookie from the browser. */
   readonly forgetSession: (ctx: ServiceContext) => void;
-  readonly clock: Clock;
-  /** The configured locales. */
-  readonly locales: readonly string[];
-  readonly reservedUsernames: readonly string[];
-  /** How many characters a password has. */
-  readonly length: PasswordLength;
-  readonly profile: Configuration["profile"];
-  /** The console, for the operators: its path below the base URL, and their `sub`. */
-  readonly console?: { readonly path: string; readonly operators: readonly string[] } | undefined;
+  /** The path of the console below the base URL. Missing without operators. */
+  readonly console?: string | undefined;
 }
 
 /** A page of the signed-in person, as a browser and a program see it. */
@@ -138,15 +124,9 @@ export interface PersonPage {
   readonly submit?: (visit: PersonVisit, sent: Sent, services: PersonServices) => Promise<Reply>;
 }
 
-/** What the pages are built from. */
-export interface PersonPagesParts extends PersonServices {
-  readonly pages: Pages;
-  readonly gate: AccountGate;
-}
-
 /** @returns the pages with the checks in front of them. */
 export function createPersonPages(
-  parts: PersonPagesParts,
+  parts: PersonServices,
   table: readonly PersonPage[],
 ): readonly AccountPage[] {
   const { pages, gate, seals } = parts;

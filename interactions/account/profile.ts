@@ -9,6 +9,7 @@ import {
   PERSON_FIELDS,
   shownName,
 } from "../../accounts/profile-fields.ts";
+import type { InteractionSettings } from "../../config/pages.ts";
 import { NameTaken } from "../../core/errors.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
@@ -96,12 +97,14 @@ export const profilePage: PersonPage = {
   path: PATH,
   place: "profile",
   views: [profileView],
-  show: (visit, { locales }) => shown(visit, locales, valuesOf(visit.person.account)),
-  async submit(visit, { values: sent }, { accounts, limits, locales, ...services }) {
+  show: (visit, { configuration }) =>
+    shown(visit, configuration.interactions.locales, valuesOf(visit.person.account)),
+  async submit(visit, { values: sent }, { accounts, limits, configuration, clock }) {
+    const { locales, reservedUsernames } = configuration.interactions;
     const { account } = visit.person;
     const before = valuesOf(account);
     const values = typed(sent, before);
-    const problems = problemsIn(values, before, { locales, ...services });
+    const problems = problemsIn(values, before, { locales, reservedUsernames, clock });
     if (problems.length > 0) return shown(visit, locales, values, problems);
     // The point is taken before the answer is known: neither a refusal nor its absence may reveal whether a username
     // is taken.
@@ -156,7 +159,11 @@ const REASONS = { text: "text", date: "date", select: "choice" } as const;
 function problemsIn(
   values: Values,
   before: Values,
-  { locales, clock, reservedUsernames }: Pick<PersonServices, "locales" | "clock" | "reservedUsernames">,
+  {
+    locales,
+    clock,
+    reservedUsernames,
+  }: Pick<InteractionSettings, "locales" | "reservedUsernames"> & Pick<PersonServices, "clock">,
 ): ProfileProblem[] {
   function reasonOf(field: OwnField, value: string): ProfileProblem["reason"] | undefined {
     if (field === "locale") return locales.includes(value) ? undefined : "choice";

@@ -159,7 +159,7 @@ export const servicesPage: PersonPage = {
   path: PATH,
   place: "services",
   views: [servicesView],
-  async show({ locals, person, after, nextPage, show }, { directory, connectedDevices, clock }) {
+  async show({ locals, person, after, nextPage, show }, { storage: { directory }, connectedDevices, clock }) {
     const { account } = person;
     const clients = await directory.listClients();
     const [from = 0, device] = after === undefined ? [] : (JSON.parse(after) as ListPosition);
@@ -189,7 +189,10 @@ export const servicesPage: PersonPage = {
       await endDevice(visit, services, values.get("device") ?? "");
       return visit.done(PATH, "deviceEnded");
     }
-    const { accounts, directory } = services;
+    const {
+      accounts,
+      storage: { directory },
+    } = services;
     const { account } = visit.person;
     const key = values.get("service") ?? "";
     const options = byCaller(visit.caller);
@@ -206,7 +209,7 @@ export const servicesPage: PersonPage = {
 
 async function endDevice(
   { person: { account }, caller }: PersonVisit,
-  { connectedDevices, directory, events, audit }: PersonServices,
+  { connectedDevices, storage: { directory }, events, audit }: PersonServices,
   id: string,
 ): Promise<void> {
   if (!(await connectedDevices.end(account, id, await directory.listClients()))) return;

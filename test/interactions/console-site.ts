@@ -244,13 +244,8 @@ export async function consoleSite(): Promise<ConsoleSite> {
     ...createConsolePages(parts),
     ...createPeoplePages({ ...parts, gate, accounts: oneAccount(console), operators, ...QUIET }),
   ];
-  const all = createOperatorPages({
-    pages,
-    gate,
-    operators,
-    profile: "documented",
-    operatorPages,
-  });
+  const configuration = { operators, profile: "documented" } as const;
+  const all = createOperatorPages({ pages, gate, configuration }, operatorPages);
   const deployment: Deployment = {
     kind: "oauth2",
     url: base,

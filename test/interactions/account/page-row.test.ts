@@ -8,7 +8,7 @@ import { PERSON_PAGES } from "../../../interactions/account/pages.ts";
 import {
   createPersonPages,
   type PersonPage,
-  type PersonPagesParts,
+  type PersonServices,
 } from "../../../interactions/account/person-pages.ts";
 import {
   type AccountPageDescription,
@@ -61,7 +61,8 @@ describe("a row of the table of pages", () => {
     seals,
     gate: { enter: async () => person },
     secondFactors: {},
-  } as unknown as PersonPagesParts;
+    people: {},
+  } as unknown as PersonServices;
   const hobby = createPersonPages(parts, [...PERSON_PAGES, row]).find(({ path }) => path === row.path);
 
   /** The answer to one request. */
