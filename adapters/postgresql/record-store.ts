@@ -9,6 +9,7 @@ import {
   type Found,
   type Page,
   type Query,
+  type RecordData,
   type RecordStore,
   type Ref,
 } from "../record-store.ts";
@@ -128,6 +129,8 @@ interface CommitArguments {
   readonly putsText: string;
 }
 
+const hasEntries = ({ index = [] }: RecordData): boolean => index.length > 0;
+
 const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 
 /**
@@ -156,8 +159,7 @@ function toArguments({ expect = [], put = [], remove = [] }: Commit): CommitArgu
     parent: record.parent && numbers.get(nameOf(record.parent)),
     value: JSON.stringify(record.value),
     expires_at: record.expiresAt,
-    entries:
-      record.index === undefined || record.index.length === 0 ? undefined : JSON.stringify(record.index),
+    entries: hasEntries(record) ? JSON.stringify(record.index) : undefined,
   }));
   return { refs, refsText: JSON.stringify(refs), putsText: JSON.stringify(puts) };
 }
@@ -310,13 +312,14 @@ class PostgresStore implements RecordStore {
    * @returns the numbers of the references whose expectation does not hold.
    */
   async #attempt(
-    { id, relaxed = false }: Commit,
+    { id, put = [], relaxed = false }: Commit,
     { refsText, putsText }: CommitArguments,
     end: number,
     isAgain: boolean,
   ): Promise<readonly number[] | null> {
     const deadline = await this.#connections.serverTimeIn(end - performance.now());
-    const values = [id, refsText, putsText, this.#clock.now(), deadline, relaxed, isAgain];
+    const indexed = put.some(hasEntries);
+    const values = [id, refsText, putsText, this.#clock.now(), deadline, relaxed, isAgain, indexed];
     const [row] = await this.#connections.raw<{ failed: readonly number[] | null }>(COMMIT, values);
     return row?.failed ?? null;
   }

@@ -75,8 +75,9 @@ END $$;
 -- after a lost acknowledgement is applied once.
 --   refs: kind, key, version (what is expected), use ('put', 'remove', 'expect', or 'parent' of a record to put), parent (also a parent)
 --   puts: ref and parent (numbers of references, from 1), value, expires_at, entries
+--   indexed: whether any record to put has entries
 CREATE OR REPLACE FUNCTION sign_in_commit(
-  commit_id text, refs json, puts json, now double precision, deadline timestamptz, relaxed boolean, again boolean
+  commit_id text, refs json, puts json, now double precision, deadline timestamptz, relaxed boolean, again boolean, indexed boolean
 ) RETURNS integer[] LANGUAGE plpgsql AS $$
 DECLARE
   -- By the number of the reference.
@@ -89,6 +90,7 @@ DECLARE
   removed integer[];
   has_live boolean := false;
   has_new boolean := false;
+  had_entries boolean := false;
   n integer := 0;
   old integer;
   asked record;
@@ -134,6 +136,7 @@ BEGIN
       IF there.id IS NOT NULL AND (asked.use = 'remove' OR NOT live) THEN removed := removed || n; END IF;
       IF asked.use = 'put' AND live THEN
         has_live := true;
+        had_entries := had_entries OR there.entries IS NOT NULL;
       ELSIF asked.use = 'put' THEN
         has_new := true;
         ids[n] := nextval('sign_in_records_id_seq');
@@ -150,7 +153,7 @@ BEGIN
       PERFORM sign_in_erase(found[old], kinds[old], olds[old]);
     END LOOP;
   END IF;
-  IF has_live THEN
+  IF had_entries THEN
     -- Before the update, which replaces the entries that the records have.
     DELETE FROM sign_in_entries WHERE ctid = ANY (ARRAY(
       SELECT f.ctid FROM json_to_recordset(puts) AS p (ref integer, entries text)
@@ -161,6 +164,8 @@ BEGIN
       ${entryRow("kinds[p.ref]", "ids[p.ref]")}
       WHERE are_live[p.ref] AND olds[p.ref] IS DISTINCT FROM p.entries
     ));
+  END IF;
+  IF has_live THEN
     UPDATE sign_in_records AS r SET value = p.value, version = commit_id, expires_at = p.expires_at,
         parent = ids[p.parent], entries = p.entries
       FROM json_to_recordset(puts) AS p (ref integer, parent integer, value text, expires_at double precision, entries text)
@@ -173,7 +178,7 @@ BEGIN
         AS p (ref integer, key text, parent integer, value text, expires_at double precision, entries text)
       WHERE NOT are_live[p.ref];
   END IF;
-  IF has_live OR has_new THEN
+  IF indexed THEN
     INSERT INTO sign_in_entries (kind, name, at, place, record)
       SELECT kinds[p.ref], i.name, i.at, i."order", ids[p.ref]
       FROM json_to_recordset(puts) AS p (ref integer, entries text)
@@ -291,10 +296,10 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::
 ORDER BY n`,
 };
 
-/** Parameters: the id of the commit, references, records to put, now, deadline, relaxed, again. */
+/** Parameters: the id of the commit, references, records to put, now, deadline, relaxed, again, indexed. */
 export const COMMIT: Statement = {
   name: "sign-in-commit",
-  text: "SELECT sign_in_commit($1, $2, $3, $4, $5, $6, $7) AS failed",
+  text: "SELECT sign_in_commit($1, $2, $3, $4, $5, $6, $7, $8) AS failed",
 };
 
 /** Tables that are restored are other tables, unless a restore filled those that were there. */

@@ -185,7 +185,7 @@ describe("a table that has grown since the statements were planned", () => {
     const refs = [{ kind: "thing", key, use, version: null, parent: false }];
     const entries = JSON.stringify([{ name: "kind", at: "a", order: SIZE + 1 }]);
     const puts = use === "put" ? [{ ref: 1, key, value: "{}", entries }] : [];
-    return [id, JSON.stringify(refs), JSON.stringify(puts), 1, inAnHour, true, false];
+    return [id, JSON.stringify(refs), JSON.stringify(puts), 1, inAnHour, true, false, use === "put"];
   };
   const USES = [
     { ...GET_ONE, values: [1, "thing", "t1"] },
@@ -264,7 +264,9 @@ describe("a commit that is sent again while its first attempt runs", () => {
     const attempt = async (): Promise<unknown> => {
       for (;;)
         try {
-          return (await connections.raw(COMMIT, ["again", refs, puts, clock.now(), deadline, true, true]))[0];
+          return (
+            await connections.raw(COMMIT, ["again", refs, puts, clock.now(), deadline, true, true, false])
+          )[0];
         } catch (error) {
           if (!isTransient(error)) throw error;
         }
