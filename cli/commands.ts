@@ -4,7 +4,7 @@ import { auditCommands } from "./audit.ts";
 import { clientCommands } from "./clients.ts";
 import type { CommandTable } from "./program/command.ts";
 import { configCommands } from "./config.ts";
-import { deliveryCommands, receiverCommands } from "./deliveries.ts";
+import { deliveryCommands } from "./deliveries.ts";
 import { keyCommands } from "./keys.ts";
 import { commandsOf } from "./program/operation-command.ts";
 import { processCommands } from "./serve.ts";
@@ -37,7 +37,6 @@ export const COMMANDS: CommandTable = {
     ...commandsOf("groups"),
     ...commandsOf("portals"),
     ...commandsOf("apis"),
-    ...receiverCommands,
     ...deliveryCommands,
     ...auditCommands,
     ...keyCommands,

@@ -13,7 +13,7 @@ export type { Actor, AuditRecord } from "../records/audit/audit-event.ts";
 export type { AuditQuery } from "../accounts/operations/audit.ts";
 export { createNotificationWorker } from "../notifier/start-worker.ts";
 export type { NotificationWorker } from "../notifier/worker.ts";
-export type { Notifications } from "../notifier/notifications.ts";
+export type { Notifications } from "../notifier/operations.ts";
 export type { Health } from "../records/health.ts";
 export type { ServiceEvents } from "../core/events.ts";
 export {

@@ -26,7 +26,7 @@ import { createMetrics } from "../core/metrics.ts";
 import type { Outage } from "../core/outages.ts";
 import { type Repeating, startRepeating } from "../core/repeating.ts";
 import { createInteractions, type Interactions } from "../interactions/own-routes.ts";
-import type { Notifications } from "../notifier/notifications.ts";
+import type { Notifications } from "../notifier/operations.ts";
 import { createNotifier } from "../notifier/notifier.ts";
 import { createBackchannelLogout } from "../provider/sessions/backchannel-logout.ts";
 import { type Health, keptSessions, storageHealth } from "../records/health.ts";

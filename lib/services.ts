@@ -21,7 +21,7 @@ import { createSignInProtocol } from "../interactions/protocol.ts";
 import type { PageServices } from "../interactions/services.ts";
 import { firstState } from "../interactions/steps/passkey-sign-in.ts";
 import type { Offers } from "../interactions/steps/step.ts";
-import type { Notifications } from "../notifier/notifications.ts";
+import type { Notifications } from "../notifier/operations.ts";
 import { createSignedIn } from "../provider/account.ts";
 import { createCurrentProvider } from "../provider/current-provider.ts";
 import { createConnectedDevices, createDeviceCodes } from "../provider/grants/device-codes.ts";

@@ -2,37 +2,10 @@
 import type { DeliveryStore } from "../records/deliveries/delivery.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { type Clock, seconds } from "../core/clock.ts";
+import { NotFound } from "../core/errors.ts";
+import type { ExplainedAction, Explanation } from "./operations.ts";
 import { readPlannedDirectory } from "../accounts/account-write.ts";
-import {
-  explainDeliveries,
-  type NotificationBody,
-  type NotificationType,
-  type PlanDecision,
-  type PlannedAccount,
-  type PlanReason,
-} from "../accounts/plan.ts";
-
-/** A possible action on an account. */
-export interface ExplainedAction {
-  readonly sub: string;
-  readonly type: NotificationType;
-  /** `UNASSINGED_FROM_SERVICE` only: the services to be unassigned; default all. */
-  readonly services?: readonly string[];
-}
-
-/** What one receiver would get, or the reason why it gets nothing. */
-export interface Explanation {
-  /** `service:KEY`, `group:KEY` or `portal:KEY`. */
-  readonly receiver: string;
-  /** `notified`, `no_receiver` (none is configured there) or `type_not_taken` (it is configured for other types). */
-  readonly reason: PlanReason;
-  /** The keys of the affected services, sorted. */
-  readonly services: readonly string[];
-  /** What would be sent, with the current time. */
-  readonly body?: NotificationBody;
-  /** The notification would wait until the receiver is resumed. */
-  readonly paused: boolean;
-}
+import { explainDeliveries, type PlanDecision, type PlannedAccount } from "../accounts/plan.ts";
 
 function accountAfter(before: PlannedAccount, action: ExplainedAction): PlannedAccount | undefined {
   if (action.type === "DELETE_ACCOUNT") return undefined;
@@ -42,15 +15,15 @@ function accountAfter(before: PlannedAccount, action: ExplainedAction): PlannedA
   return { ...before, services: Object.fromEntries(kept) };
 }
 
-/** @returns `undefined` when there is no such account. */
+/** @throws NotFound when there is no such account. */
 export async function explain(
   action: ExplainedAction,
   directory: Pick<DirectoryRecords, "findAccount" | "findEntries">,
   deliveries: Pick<DeliveryStore, "receiver">,
   clock: Clock,
-): Promise<Explanation[] | undefined> {
-  const before = await directory.findAccount(action.sub);
-  if (before === undefined) return undefined;
+): Promise<Explanation[]> {
+  const before = await directory.findAccount(action.account);
+  if (before === undefined) throw new NotFound("this account");
   const after = accountAfter(before, action);
   const unassigned = Object.keys(before.services).length - Object.keys(after?.services ?? {}).length;
   if (action.type === "UNASSINGED_FROM_SERVICE" && unassigned === 0) return [];
@@ -60,7 +33,7 @@ export async function explain(
   async function explained(decision: PlanDecision): Promise<Explanation> {
     const { receiver, reason, services, delivery } = decision;
     const { paused } = await deliveries.receiver(receiver);
-    return { receiver, reason, services, ...(delivery && { body: delivery.body }), paused };
+    return { receiver, reason, services, body: delivery?.body ?? null, paused };
   }
 
   return Promise.all(explainDeliveries(planned, before, after, entries).map(explained));

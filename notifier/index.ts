@@ -2,7 +2,7 @@
 export { createNotificationWorker } from "./start-worker.ts";
 export type { NotificationWorker } from "./worker.ts";
 export { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "../accounts/plan.ts";
-export type { ShownDelivery } from "./notifications.ts";
+export type { ShownDelivery } from "./operations.ts";
 export {
   notificationReceiver,
   type NotificationReceiverOptions,

@@ -1,7 +1,12 @@
-/** The public calls for notifications: lists, reports and operations. */
+/** What the operations on deliveries and receivers do. */
+import { checked } from "../accounts/arguments.ts";
+import { facade, pageOf } from "../accounts/operations/operation.ts";
 import type { NotificationType } from "../accounts/plan.ts";
+import { inSeconds } from "../core/clock.ts";
+import { NotApplicable, NotFound, SignInError } from "../core/errors.ts";
 import type { AuditAction } from "../records/audit/actions.ts";
-import type { AuditDetail } from "../records/audit/audit-event.ts";
+import type { AuditDetail, Caller } from "../records/audit/audit-event.ts";
+import { answerContext } from "../records/deliveries/delivery-kinds.ts";
 import {
   type Delivery,
   type DeliveryAttempt,
@@ -10,143 +15,21 @@ import {
   type ReceiverState,
   type RedriveResult,
   RESTORED,
-  type SpanCounts,
   type SendNowResult,
   untouchedReceiver,
 } from "../records/deliveries/delivery.ts";
-import { answerContext } from "../records/deliveries/delivery-kinds.ts";
-import { callerFor, type CallOptions, checked } from "../accounts/arguments.ts";
-import { type ExplainedAction, explain, type Explanation } from "./explain.ts";
+import { explain } from "./explain.ts";
 import {
-  anyText,
-  callOptions,
-  deliveryFilter,
-  deliveryPage,
-  explainedAction,
-  pauseOptions,
-  receiverName,
-  redriveOptions,
-} from "./notifications-schema.ts";
-import type { DeliveryPageInput } from "./notifications-schema.ts";
-import type { ReceiverReport, TestResult } from "./receivers.ts";
-import { inSeconds } from "../core/clock.ts";
+  type Acknowledgement,
+  deliveries as deliveryRows,
+  type Notifications,
+  notificationsOf,
+  type RedriveCounts,
+  type ShownAttempt,
+  type ShownDelivery,
+} from "./operations.ts";
+import { type ReceiverReport, receiverName, receivers as receiverRows } from "./receiver-operations.ts";
 import type { NotifierServices } from "./services.ts";
-
-/** A delivery without its payload. Times are seconds since the epoch. */
-export interface ShownDelivery extends Omit<
-  Delivery,
-  "isHead" | "storedAt" | "nextAttemptAt" | "finishedAt" | "lastError"
-> {
-  readonly stored_at: number;
-  /**
-   * Waiting only: the earliest time of the next attempt, which is in the past if it is made as soon as a worker is free.
-   * `null` while nothing says when: the receiver is paused, or an earlier delivery of the lane comes first.
-   */
-  readonly next_attempt_at: number | null;
-  /** When the delivery was delivered, parked or discarded; `null` while it waits. */
-  readonly finished_at: number | null;
-  /** How the last attempt failed: `HTTP 503`, or a short code; `null` if none was made, or it succeeded. */
-  readonly last_error: string | null;
-  /**
-   * Why the delivery was parked or discarded; or why it still waits: `receiver_paused`, `receiver_held`, `behind` (an
-   * earlier one about the same user comes first) or `attempt_failed`. `null` if it was delivered, or is due.
-   */
-  readonly reason: string | null;
-}
-
-/** One attempt: `status` of the response, or `error`, a short code, when no response came. */
-export interface ShownAttempt extends Omit<DeliveryAttempt, "answer" | "startedAt" | "duration"> {
-  /** Seconds since the epoch. */
-  readonly started_at: number;
-  readonly duration_ms: number;
-  /** The first 4 KiB of the response: text of the receiver, so escape it. `null` without a response. */
-  readonly answer: string | null;
-}
-
-/** A delivery about an account: whether and when its receiver accepted it. */
-export interface Acknowledgement {
-  /** Its `webhook-id`. */
-  readonly id: string;
-  readonly receiver: string;
-  readonly type: string;
-  /** Seconds since the epoch: when the action happened. */
-  readonly at: number;
-  readonly state: ShownDelivery["state"];
-  /** When the receiver last answered with 2xx, in seconds since the epoch; `null` if it never has. */
-  readonly acknowledged_at: number | null;
-}
-
-/** One page of deliveries. */
-export interface ShownDeliveryPage {
-  readonly deliveries: readonly ShownDelivery[];
-  /** `after` of the next page; missing at the end. */
-  readonly next?: string;
-}
-
-/**
- * Receivers are named `service:KEY`, `group:KEY` and `portal:KEY`. A fault of the storage rejects with
- * `StorageUnavailable`, a wrong argument with an `InvalidArgument` that names it.
- * Every call that changes or sends something first writes an audit record; `actor` is recorded there.
- */
-export interface Notifications {
-  /** All deliveries, or those that match the filter, in pages of at most 500 (default 100), oldest first by default. */
-  list(filter?: DeliveryPageInput): Promise<ShownDelivery[]>;
-  /**
-   * One page of the same, with `next` to pass as `after` for the next page. To stay fast when matches are rare, a call
-   * looks at about a thousand deliveries: a page may have fewer than `limit`, even none, although there is a next one.
-   */
-  page(filter?: DeliveryPageInput): Promise<ShownDeliveryPage>;
-  /** A delivery by its `webhook-id`, with its attempts. */
-  find(id: string): Promise<(ShownDelivery & { readonly history: readonly ShownAttempt[] }) | undefined>;
-  /**
-   * Sends a delivery again, immediately and as the head of its lane, with all attempts of the schedule. `superseded`: it is
-   * a `PROFILE_CHANGED` older than what its lane has delivered since; only `force` sends it.
-   */
-  redrive(id: string, options?: CallOptions & { readonly force?: boolean }): Promise<RedriveResult>;
-  /**
-   * Sends a waiting delivery now instead of at its next attempt. `due`: it is sent as soon as a worker is free. `sending`:
-   * it is being sent already. `behind`: it waits for an earlier one about the same user. `held`: the receiver is paused or
-   * held back, see `resume`. `over`: it was delivered, parked or discarded.
-   */
-  sendNow(id: string, options?: CallOptions): Promise<SendNowResult>;
-  /** Redrives all parked deliveries that match the filter, in order. @returns how many had each result. */
-  redriveAll(
-    filter?: Omit<DeliveryFilter, "state">,
-    options?: CallOptions & { readonly force?: boolean },
-  ): Promise<Readonly<Record<RedriveResult, number>>>;
-  /** Gives up a waiting or parked delivery; `false` when there is no such delivery. */
-  discard(id: string, options?: CallOptions): Promise<boolean>;
-  /** Starts no more deliveries to this receiver; `false` when it was paused already. */
-  pause(receiver: string, options?: CallOptions & { readonly reason?: string }): Promise<boolean>;
-  /**
-   * Sends everything that waits for this receiver, whatever held it back; `false` when nothing did: it was neither paused
-   * nor held back, and no delivery waited for its next attempt.
-   */
-  resume(receiver: string, options?: CallOptions): Promise<boolean>;
-  /**
-   * Resumes every receiver, and sends all mail, that has been held since the storage was restored or promoted. Receivers that
-   * are paused for another reason stay so.
-   * @returns the names of the receivers, and how many mails there were.
-   */
-  resumeRestored(
-    options?: CallOptions,
-  ): Promise<{ readonly receivers: readonly string[]; readonly mails: number }>;
-  /** How many mails are held since the storage was restored or promoted. */
-  heldMails(): Promise<number>;
-  /**
-   * Sends one notification about no real account, without retries: a documented body with the nil UUID and the
-   * `user_id` 0. `undefined` when no such receiver is configured.
-   */
-  test(receiver: string, options?: CallOptions): Promise<TestResult | undefined>;
-  /** Which receivers would get what for such an action, and why others would not. Sends nothing. `undefined` without the account. */
-  explain(action: ExplainedAction): Promise<Explanation[] | undefined>;
-  /** The notifications about an account, oldest first, for as long as the records are kept. */
-  acknowledgements(sub: string): Promise<Acknowledgement[]>;
-  /** All receivers that are configured or have deliveries or state, ordered by name. */
-  receivers(): Promise<ReceiverReport[]>;
-  /** What was stored in the last hour, in spans of five minutes, and how much of it is parked. */
-  lastHour(): Promise<SpanCounts[]>;
-}
 
 /** Twelve spans of five minutes. */
 const LAST_HOUR = { number: 12, lengthMs: 300_000 };
@@ -154,6 +37,29 @@ const LAST_HOUR = { number: 12, lengthMs: 300_000 };
 /** Deliveries that `acknowledgements` reads at a time. */
 const PAGE = 500;
 const BY_HAND = "by_hand";
+
+const noDelivery = (): NotFound => new NotFound("this delivery");
+const noReceiver = (): NotFound => new NotFound("this receiver");
+
+/** Why a delivery is not sent again. */
+const NOT_REDRIVEN: Readonly<Record<Exclude<RedriveResult, "redriven">, () => SignInError>> = {
+  unknown: noDelivery,
+  waiting: () => new NotApplicable("not sent again: it waits already, and can be sent now"),
+  superseded: () =>
+    new SignInError(
+      "superseded",
+      "not sent again: a newer one was delivered since, whose data it would overwrite",
+    ),
+  purged: () => new SignInError("purged", "not sent again: its payload is gone"),
+};
+
+/** Why a delivery is not sent now. */
+const NOT_SENT: Readonly<Record<Exclude<SendNowResult, "due" | "sending">, () => SignInError>> = {
+  unknown: noDelivery,
+  behind: () => new SignInError("behind", "not sent: an earlier one about the same account comes first"),
+  held: () => new SignInError("held", "not sent: its receiver is paused or held back"),
+  over: () => new SignInError("not_waiting", "not sent: it does not wait"),
+};
 
 /**
  * The calls on one storage. They work whether or not a worker runs in this process.
@@ -184,10 +90,10 @@ export function createNotifications(
   function record(
     action: Extract<AuditAction, `delivery.${string}` | `receiver.${string}`>,
     subject: string,
-    { actor }: CallOptions,
+    caller: Caller,
     detail?: AuditDetail,
   ): Promise<void> {
-    return audit.append({ ...callerFor(actor), action, subject, ...(detail && { detail }) });
+    return audit.append({ ...caller, action, subject, ...(detail && { detail }) });
   }
 
   function openAttempt(
@@ -207,85 +113,82 @@ export function createNotifications(
     }
   }
 
-  return {
-    async list(filter = {}) {
-      const { limit = 100, ...page } = checked("filter", deliveryPage, filter);
-      const [found, states] = await Promise.all([
-        deliveries.list({ ...page, limit }),
+  async function find(id: string): Promise<ShownDelivery | undefined> {
+    const [found, states] = await Promise.all([deliveries.find(id), deliveries.receivers()]);
+    if (found === undefined) return undefined;
+    const { payload: _sealed, ...delivery } = found;
+    return shown(delivery, states);
+  }
+
+  /** The delivery after a change. */
+  async function changed(id: string): Promise<ShownDelivery> {
+    wake.deliveries();
+    const delivery = await find(id);
+    if (delivery === undefined) throw noDelivery();
+    return delivery;
+  }
+
+  async function requireDelivery(id: string): Promise<void> {
+    if ((await deliveries.find(id)) === undefined) throw noDelivery();
+  }
+
+  async function reportOf(name: string): Promise<ReceiverReport> {
+    const report = await receivers.find(checked("receiver", receiverName, name));
+    if (report === undefined) throw noReceiver();
+    return report;
+  }
+
+  const deliveryCalls = facade(deliveryRows, {
+    async list({ input: { account, order, after, ...page } }) {
+      const [{ deliveries: found, next = null }, states] = await Promise.all([
+        deliveries.page({
+          ...page,
+          ...subOf(account),
+          ...(after !== undefined && { after }),
+          first: order,
+        }),
         deliveries.receivers(),
       ]);
-      return found.map((each) => shown(each, states));
+      return { items: found.map((each) => shown(each, states)), next };
     },
-    async page(filter = {}) {
-      const { limit = 100, ...page } = checked("filter", deliveryPage, filter);
-      const [found, states] = await Promise.all([
-        deliveries.page({ ...page, limit }),
-        deliveries.receivers(),
-      ]);
-      return { ...found, deliveries: found.deliveries.map((each) => shown(each, states)) };
+    async find({ target: [id] }) {
+      const [delivery, attempts] = await Promise.all([find(id), deliveries.attempts(id)]);
+      return delivery && { ...delivery, history: attempts.map((each) => openAttempt(id, each)) };
     },
-    async find(id) {
-      const found = await deliveries.find(checked("id", anyText, id));
-      if (found === undefined) return undefined;
-      const { payload: _sealed, ...delivery } = found;
-      const [attempts, states] = await Promise.all([deliveries.attempts(id), deliveries.receivers()]);
-      const history = attempts.map((each) => openAttempt(id, each));
-      return { ...shown(delivery, states), history };
+    async redrive({ target: [id], input: { force }, caller }) {
+      await requireDelivery(id);
+      await record("delivery.redrive_requested", id, caller, { force });
+      const results = await deliveries.redrive([id], { supersedable: force ? [] : SUPERSEDABLE });
+      const result = results.get(id) ?? "unknown";
+      if (result !== "redriven") throw NOT_REDRIVEN[result]();
+      events.emit("delivery.redriven", { id });
+      return changed(id);
     },
-    async redrive(id, options = {}) {
-      const { force = false, ...caller } = checked("options", redriveOptions, options);
-      const key = checked("id", anyText, id);
-      if ((await deliveries.find(key)) === undefined) return "unknown";
-      await record("delivery.redrive_requested", key, caller, { force });
-      const results = await deliveries.redrive([key], { supersedable: force ? [] : SUPERSEDABLE });
-      const result = results.get(key) ?? "unknown";
-      if (result === "redriven") events.emit("delivery.redriven", { id: key });
-      wake.deliveries();
-      return result;
-    },
-    async redriveAll(filter = {}, options = {}) {
-      const { force = false, ...caller } = checked("options", redriveOptions, options);
-      const wanted = checked("filter", deliveryFilter, filter);
-      const { receiver = "*", ...rest } = wanted;
-      await record("delivery.redrive_all_requested", receiver, caller, { ...rest, force });
+    async redriveAll({ input: { account, receiver, type, force }, caller }) {
+      const filter = { ...subOf(account), ...(type && { type }) };
+      await record("delivery.redrive_all_requested", receiver ?? "*", caller, { ...filter, force });
+      const wanted = { ...filter, ...(receiver !== undefined && { receiver }) };
       return redriveMatching(deliveries, wanted, force ? [] : SUPERSEDABLE, (redriven) => {
         for (const id of redriven) events.emit("delivery.redriven", { id });
         wake.deliveries();
       });
     },
-    async sendNow(id, options = {}) {
-      const caller = checked("options", callOptions, options);
-      if ((await deliveries.find(checked("id", anyText, id))) === undefined) return "unknown";
+    async sendNow({ target: [id], caller }) {
+      await requireDelivery(id);
       await record("delivery.send_now_requested", id, caller);
       const result = await deliveries.sendNow(id);
-      wake.deliveries();
-      return result;
+      if (result !== "due" && result !== "sending") throw NOT_SENT[result]();
+      return changed(id);
     },
-    async discard(id, options = {}) {
-      const caller = checked("options", callOptions, options);
-      if ((await deliveries.find(checked("id", anyText, id))) === undefined) return false;
+    async discard({ target: [id], caller }) {
+      await requireDelivery(id);
       await record("delivery.discard_requested", id, caller);
-      const discarded = await deliveries.discard(id, BY_HAND);
-      if (discarded) events.emit("delivery.discarded", { id });
-      wake.deliveries();
-      return discarded;
+      if (!(await deliveries.discard(id, BY_HAND)))
+        throw new SignInError("not_waiting", "not discarded: it neither waits nor is parked");
+      events.emit("delivery.discarded", { id });
+      return changed(id);
     },
-    async pause(receiver, options = {}) {
-      // The reason is free text, so it is kept with the receiver while it is paused, and not in the audit.
-      const { reason = "by hand", ...caller } = checked("options", pauseOptions, options);
-      const name = checked("receiver", receiverName, receiver);
-      await record("receiver.pause_requested", name, caller);
-      return breaker.pause(name, reason);
-    },
-    async resume(receiver, options = {}) {
-      const name = checked("receiver", receiverName, receiver);
-      await record("receiver.resume_requested", name, checked("options", callOptions, options));
-      const resumed = await breaker.resume(name);
-      wake.deliveries();
-      return resumed;
-    },
-    async resumeRestored(options = {}) {
-      const caller = checked("options", callOptions, options);
+    async resume({ caller }) {
       const resumed: string[] = [];
       for (const [receiver, { reason }] of await deliveries.receivers()) {
         if (reason !== RESTORED) continue;
@@ -293,28 +196,54 @@ export function createNotifications(
         if (await breaker.resume(receiver, RESTORED)) resumed.push(receiver);
       }
       const held = await outbox.held();
-      if (held > 0) await audit.append({ ...callerFor(caller.actor), action: "mail.resume_requested" });
+      if (held > 0) await audit.append({ ...caller, action: "mail.resume_requested" });
       const mails = held > 0 ? await outbox.release() : 0;
       wake.deliveries();
       wake.mail();
       return { receivers: resumed.toSorted(), mails };
     },
-    heldMails: () => outbox.held(),
-    async test(receiver, options = {}) {
-      const name = checked("receiver", receiverName, receiver);
-      await record("receiver.test_requested", name, checked("options", callOptions, options));
-      return receivers.test(name, deliverer.attempt, clock);
+    explain: ({ input }) => explain(input, directory, deliveries, clock),
+    acknowledgements: ({ target: [sub] }) => acknowledgements(deliveries, sub),
+    async stats() {
+      const [spans, held_mails] = await Promise.all([deliveries.recent(LAST_HOUR), outbox.held()]);
+      return {
+        last_hour: spans.map(({ from, stored, parked }) => ({ from: inSeconds(from), stored, parked })),
+        held_mails,
+      };
     },
-    async explain(action) {
-      return explain(checked("action", explainedAction, action), directory, deliveries, clock);
+  });
+
+  const receiverCalls = facade(receiverRows, {
+    list: async ({ input }) => pageOf(await receivers.report(), ({ receiver }) => receiver, input),
+    find: ({ target: [name] }) => receivers.find(name),
+    async pause({ target: [name], input: { reason }, caller }) {
+      await reportOf(name);
+      // The reason is free text, so it is kept with the receiver while it is paused, and not in the audit.
+      await record("receiver.pause_requested", name, caller);
+      await breaker.pause(name, reason);
+      return reportOf(name);
     },
-    async acknowledgements(sub) {
-      return acknowledgements(deliveries, checked("sub", anyText, sub));
+    async resume({ target: [name], caller }) {
+      await reportOf(name);
+      await record("receiver.resume_requested", name, caller);
+      await breaker.resume(name);
+      wake.deliveries();
+      return reportOf(name);
     },
-    receivers: () => receivers.report(),
-    lastHour: () => deliveries.recent(LAST_HOUR),
-  };
+    async test({ target: [name], caller }) {
+      await reportOf(name);
+      await record("receiver.test_requested", name, caller);
+      const result = await receivers.test(name, deliverer.attempt, clock);
+      if (result === undefined) throw noReceiver();
+      return result;
+    },
+  });
+
+  return notificationsOf(deliveryCalls, receiverCalls);
 }
+
+const subOf = (account: string | undefined): Pick<DeliveryFilter, "sub"> =>
+  account === undefined ? {} : { sub: account };
 
 /** A waiting delivery with why it waits. @param states the receivers that don't work. */
 function shown(
@@ -405,7 +334,7 @@ export async function redriveMatching(
   filter: Filter,
   supersedable: readonly NotificationType[],
   onPage: (redriven: readonly string[]) => void,
-): Promise<Record<RedriveResult, number>> {
+): Promise<RedriveCounts> {
   const results = new Map<string, RedriveResult>();
   for (let after: string | undefined; ;) {
     const from = after === undefined ? {} : { after };
@@ -422,7 +351,7 @@ export async function redriveMatching(
   }
 }
 
-function counted(results: Iterable<RedriveResult>): Record<RedriveResult, number> {
+function counted(results: Iterable<RedriveResult>): RedriveCounts {
   const counts = { redriven: 0, superseded: 0, waiting: 0, purged: 0, unknown: 0 };
   for (const result of results) counts[result] += 1;
   return counts;

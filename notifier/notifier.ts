@@ -6,11 +6,12 @@ import { countText, HELD_SINCE, RESTORED } from "../records/deliveries/delivery.
 import type { StorageServices } from "../records/services.ts";
 import { logReceivers } from "./sending/breaker.ts";
 import { LaneWorker } from "./sending/lane-worker.ts";
-import { createNotifications, type Notifications } from "./notifications.ts";
+import { createNotifications } from "./notifications.ts";
+import type { Notifications } from "./operations.ts";
+import type { ReceiverReport } from "./receiver-operations.ts";
 import { MailSender } from "./mail/sender.ts";
 import { configuredMailer } from "./mail/transport.ts";
 import { LOOKING, Poller, type Scheduler } from "./poller.ts";
-import type { ReceiverReport } from "./receivers.ts";
 import { createNotifierServices } from "./services.ts";
 import { createUpkeep } from "./upkeep.ts";
 
@@ -175,7 +176,7 @@ export async function createNotifier(
     isUp: () => scheduler.queueProblem === undefined,
     health(role) {
       const required = role === "worker";
-      const reports = notifications.receivers();
+      const reports = services.receivers.report();
       // Both parts ask for them.
       reports.catch(() => undefined);
       async function askNotifications(): Promise<AskedHealth> {

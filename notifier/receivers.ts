@@ -1,7 +1,7 @@
 /** Receivers: how to reach one, a test of one, and a report about all of them. */
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { type ReceiverState, untouchedReceiver } from "../records/deliveries/delivery.ts";
+import { untouchedReceiver } from "../records/deliveries/delivery.ts";
 import type { EntryKind, ReceiverRecord } from "../records/directory/directory.ts";
 import { inSeconds, type Clock, seconds } from "../core/clock.ts";
 import {
@@ -12,47 +12,10 @@ import {
   signingSecrets,
 } from "../accounts/receivers.ts";
 import { SignInError } from "../core/errors.ts";
+import type { ReceiverReport, TestResult } from "./receiver-operations.ts";
 import type { Attempt, AttemptResult, AttemptTarget } from "./sending/deliver.ts";
 import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "../accounts/plan.ts";
 import type { StorageServices } from "../records/services.ts";
-
-/** The result of a test. */
-export interface TestResult {
-  /** The receiver answered with 2xx. */
-  readonly ok: boolean;
-  /** The `webhook-id` that was sent. It belongs to no delivery. */
-  readonly id: string;
-  readonly type: NotificationType;
-  /** `false`: nothing was sent, because the address is not allowed or no key opens the credentials; `error` says which. */
-  readonly sent: boolean;
-  readonly status: number | null;
-  /** A short code when no response came, or why nothing was sent: the address is not allowed, no key opens the credentials. */
-  readonly error: string | null;
-  readonly duration_ms: number;
-  /** The first 4 KiB of the response: text of the receiver, so escape it. */
-  readonly answer: string | null;
-}
-
-/** How a receiver is doing. Times are seconds since the epoch. */
-export interface ReceiverReport extends Pick<ReceiverState, "paused" | "reason" | "failures"> {
-  /** `service:KEY`, `group:KEY` or `portal:KEY`. */
-  readonly receiver: string;
-  /** `null` when it is no longer configured. */
-  readonly url: string | null;
-  readonly types: readonly string[];
-  /** At most 10,000: then there may be more. */
-  readonly waiting: number;
-  /** Likewise. */
-  readonly parked: number;
-  /** When the oldest waiting delivery was stored. */
-  readonly oldest_at: number | null;
-  /** When it began to fail; `null` if it works. A receiver that was resumed works again with its first success. */
-  readonly failing_since: number | null;
-  /** How the last of these attempts failed: `HTTP 503`, or a short code; `null` if it works, or nothing could be sent. */
-  readonly last_error: string | null;
-  /** Nothing is sent before this time, and then one delivery as a probe. `null`: not held back. */
-  readonly held_until: number | null;
-}
 
 /** For operators: why nothing can be sent until a key that opens the credentials is configured again. */
 export const NO_KEY = "no key of keys.secrets opens its credentials";
@@ -135,6 +98,11 @@ export class Receivers {
     }
     const error = result.kind === "failed" ? result.code : result.reason;
     return { ok: false, ...common, status: null, error, answer: null };
+  }
+
+  /** How one is doing; `undefined` if it is not configured, and has neither deliveries nor state. */
+  async find(receiver: string): Promise<ReceiverReport | undefined> {
+    return (await this.report()).find((each) => each.receiver === receiver);
   }
 
   /** All receivers that are configured or have deliveries or state, ordered by name. */

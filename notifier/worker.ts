@@ -14,7 +14,7 @@ import { type Health, storageHealth } from "../records/health.ts";
 import { createLogger, droppedLines } from "../core/logger.ts";
 import { createMetrics } from "../core/metrics.ts";
 import { openSealer } from "../accounts/keys/service-keys.ts";
-import type { Notifications } from "./notifications.ts";
+import type { Notifications } from "./operations.ts";
 import { createNotifier } from "./notifier.ts";
 
 /** A running worker; see `createNotificationWorker`. */

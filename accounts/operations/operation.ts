@@ -38,6 +38,10 @@ export interface Positions {
   readonly roles: [roles: readonly string[]];
   /** The client_id */
   readonly client: [client_id?: string];
+  /** The webhook-id of the delivery */
+  readonly id: [id: string];
+  /** service:KEY, group:KEY or portal:KEY */
+  readonly receiver: [receiver: string];
 }
 export type PositionName = keyof Positions;
 
@@ -156,10 +160,17 @@ type IsNothing<T> = string extends keyof T ? true : false;
 
 type Given<R extends AnyRow> = Omit<z.input<R["input"]>, NonNullable<R["positional"]>[number]>;
 type Output<R extends AnyRow> = IsNothing<z.output<R["output"]>> extends true ? void : z.output<R["output"]>;
+/** A list is empty rather than missing, and what is about nothing in particular is always there. */
+type IsAlwaysThere<R extends AnyRow> =
+  Output<R> extends readonly unknown[]
+    ? true
+    : [...ByPosition<R["target"]>, ...ByPosition<NonNullable<R["positional"]>>] extends []
+      ? true
+      : false;
 type Result<R extends AnyRow> = R["effect"] extends "list"
   ? Page<Output<R>>
   : R["effect"] extends "read"
-    ? Output<R> | undefined
+    ? Output<R> | (IsAlwaysThere<R> extends true ? never : undefined)
     : R["effect"] extends "remove"
       ? boolean
       : Output<R>;

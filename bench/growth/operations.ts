@@ -107,7 +107,7 @@ export async function preparedOperations(
   const code = await artifactMaker(place, "AuthorizationCode");
   const token = await artifactMaker(place, "AccessToken");
   const page = (filter: object): Promise<unknown> =>
-    Promise.all([notifications.page({ ...filter, limit: PAGE }), notifications.receivers()]);
+    Promise.all([notifications.list({ ...filter, limit: PAGE }), notifications.receivers()]);
   return async (round) => {
     // Spread over all accounts, each once, and different ones in every round.
     const step = size / count;
@@ -133,9 +133,9 @@ export async function preparedOperations(
       }),
       "claim and finish": await costOfAll(() => finishWaiting(place)),
     };
-    const console = { receiver: `service:${SERVICES[0]}`, state: "delivered", first: "newest" };
+    const console = { receiver: `service:${SERVICES[0]}`, state: "delivered" };
     costs["a page of the console"] = await costOf(PARALLEL, () => page(console));
-    costs["a page, no match"] = await costOf(1, () => page({ ...console, type: "ACCOUNT_REMOVED" }));
+    costs["a page, no match"] = await costOf(1, () => page({ ...console, type: "UNASSINGED_FROM_SERVICE" }));
     costs["sweep, one record"] = await sweeping(place, token, indexes, round);
     return costs;
   };

@@ -122,7 +122,8 @@ async function print(
     );
 }
 
-async function printList(
+/** Prints the pages of a list. */
+export async function printList(
   call: Call,
   verb: string,
   row: AnyRow,

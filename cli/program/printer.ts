@@ -1,4 +1,5 @@
 /** Prints results: for people, or with `--json` as one JSON object a line. */
+import { countText } from "../../records/deliveries/delivery.ts";
 import { jsonLine, printable } from "./printable.ts";
 import type { Output } from "./progress.ts";
 
@@ -23,6 +24,9 @@ const TIMES: ReadonlySet<string> = new Set([
   "oldest_at",
 ]);
 
+/** Members that are counts which stop: see `MOST_COUNTED`. */
+const COUNTS: ReadonlySet<string> = new Set(["waiting", "parked"]);
+
 /** `2026-01-31 12:00:00Z`. */
 function timeOf(seconds: number): string {
   return new Date(seconds * 1000)
@@ -34,6 +38,7 @@ function timeOf(seconds: number): string {
 function valueOf(name: string, value: unknown): string {
   if (value === null || value === undefined || value === "") return "-";
   if (TIMES.has(name) && typeof value === "number") return timeOf(value);
+  if (COUNTS.has(name) && typeof value === "number") return countText([value]);
   if (Array.isArray(value) && value.every((each) => typeof each === "string"))
     return value.length === 0 ? "-" : printable(value.join(", "));
   if (typeof value === "object") return membersOf(value);

@@ -6,10 +6,13 @@ import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
 import type { Clock } from "../../core/clock.ts";
 import { byCaller, type CallOptions } from "../../accounts/arguments.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
+import { pagesOf } from "../../core/pages.ts";
 import { within } from "../../core/with-timeout.ts";
-import type { Notifications } from "../../notifier/notifications.ts";
-import type { ReceiverReport, TestResult } from "../../notifier/receivers.ts";
-import type { DeliveryFilter, SendNowResult } from "../../records/deliveries/delivery.ts";
+import { ERRORS, SignInError } from "../../core/errors.ts";
+import type { NotificationType } from "../../accounts/plan.ts";
+import type { Notifications } from "../../notifier/operations.ts";
+import type { ReceiverReport, TestResult } from "../../notifier/receiver-operations.ts";
+import type { DeliveryFilter } from "../../records/deliveries/delivery.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import type { EntryKind } from "../../records/directory/directory.ts";
 import type { SignedIn } from "../../provider/account.ts";
@@ -42,10 +45,10 @@ export interface ConsoleParts {
   readonly pages: Pages;
   readonly notifications: Pick<
     Notifications,
-    | "page"
+    | "list"
     | "find"
     | "receivers"
-    | "lastHour"
+    | "stats"
     | "redrive"
     | "redriveAll"
     | "sendNow"
@@ -130,19 +133,14 @@ function list(parts: ConsoleParts): OperatorHandler {
     const { filter, after, problem } = readConsoleQuery(request.query);
     if (problem === "other") return pages.error(ctx, { status: 400, error: "invalid_request" });
     const wrongSub = problem === "sub" ? (request.query.get("sub") ?? "") : undefined;
-    const wanted = {
-      ...filter,
-      ...(after !== undefined && { after }),
-      limit: PAGE,
-      first: "newest",
-    } as const;
+    const wanted = { ...named(filter), ...(after !== undefined && { after }), limit: PAGE };
     const isWhole = wrongSub === undefined && after === undefined && Object.keys(filter).length === 0;
-    const [found, known, lastHour] = await Promise.all([
-      wrongSub === undefined ? notifications.page(wanted) : undefined,
-      notifications.receivers(),
-      isWhole ? notifications.lastHour() : undefined,
+    const [found, known, stats] = await Promise.all([
+      wrongSub === undefined ? notifications.list(wanted) : undefined,
+      allReceivers(notifications),
+      isWhole ? notifications.stats() : undefined,
     ]);
-    const { deliveries = [], next } = found ?? {};
+    const { items: deliveries = [], next } = found ?? {};
     const names = known.map(({ receiver }) => receiver);
     const shown = [...names, ...deliveries.map(({ receiver }) => receiver)];
     const data = {
@@ -151,9 +149,9 @@ function list(parts: ConsoleParts): OperatorHandler {
       deliveries,
       receivers: names,
       isLater: after !== undefined,
-      overview: lastHour && { receivers: known, lastHour },
+      overview: stats && { receivers: known, lastHour: stats.last_hour },
       wrongSub,
-      next,
+      next: next ?? undefined,
       redriveAll:
         filter.state === "parked" && deliveries.length > 0
           ? seals.token(person, redriveAllAction(filter))
@@ -164,6 +162,24 @@ function list(parts: ConsoleParts): OperatorHandler {
       status: wrongSub === undefined ? 200 : 400,
     });
   };
+}
+
+/** The filter as the operations have it. */
+function named({ sub, type, ...filter }: DeliveryFilter) {
+  return {
+    ...filter,
+    ...(type !== undefined && { type: type as NotificationType }),
+    ...(sub !== undefined && { account: sub }),
+  };
+}
+
+async function allReceivers(
+  notifications: Pick<Notifications, "receivers">,
+): Promise<readonly ReceiverReport[]> {
+  const all: ReceiverReport[] = [];
+  for await (const { items } of pagesOf((after) => notifications.receivers({ limit: 1_000, after })))
+    all.push(...items);
+  return all;
 }
 
 function delivery(parts: ConsoleParts): OperatorHandler {
@@ -192,7 +208,7 @@ function delivery(parts: ConsoleParts): OperatorHandler {
 function receivers(parts: ConsoleParts): OperatorHandler {
   const { pages, notifications, seals } = parts;
   return async (ctx, request, person) => {
-    const found = await notifications.receivers();
+    const found = await allReceivers(notifications);
     const withTokens = found.map((report) => {
       const { receiver } = report;
       const tokens: Partial<Record<ReceiverAction, string>> = {};
@@ -313,7 +329,7 @@ async function redriveAll(
   filter: DeliveryFilter,
   operator: CallOptions,
 ): Promise<ConsoleResult> {
-  const done = await briefly(parts, parts.notifications.redriveAll(filter, operator));
+  const done = await briefly(parts, parts.notifications.redriveAll(named(filter), operator));
   if (done === undefined) return consoleResult("redriveUnderWay");
   const { redriven, superseded, purged } = done.outcome;
   return consoleResult("redrivenAll", { redriven, superseded, purged });
@@ -326,27 +342,29 @@ function deliveryAction(
   operator: CallOptions,
 ): ConsoleAction | undefined {
   const action = form.get("action") ?? "";
-  const page = `${CONSOLE_PATH}/${id}`;
-  const proof = [action, id];
-  if (action === "discard") {
-    const act = async (): Promise<ConsoleResult> =>
-      consoleResult((await notifications.discard(id, operator)) ? "discarded" : "notDiscarded");
-    return { proof, page, act };
-  }
-  if (action === "sendNow")
-    return { proof, page, act: async () => sendNowResult(await notifications.sendNow(id, operator)) };
-  if (action !== "redrive" && action !== "force") return undefined;
-  const force = action === "force";
-  return {
-    proof,
-    page,
-    act: async () => consoleResult(await notifications.redrive(id, { ...operator, force })),
+  const acts: Readonly<Record<string, () => Promise<ConsoleResult>>> = {
+    discard: () => resultOf(notifications.discard(id, operator), "discarded"),
+    sendNow: () => resultOf(notifications.sendNow(id, operator), "sentNow"),
+    redrive: () => resultOf(notifications.redrive(id, {}, operator), "redriven"),
+    force: () => resultOf(notifications.redrive(id, { force: true }, operator), "redriven"),
   };
+  const act = Object.hasOwn(acts, action) ? acts[action] : undefined;
+  return act && { proof: [action, id], page: `${CONSOLE_PATH}/${id}`, act };
 }
 
-function sendNowResult(result: SendNowResult): ConsoleResult {
-  if (result === "due") return consoleResult("sentNow");
-  return consoleResult(result === "sending" ? "sendingNow" : result);
+/** The result of a call. @param code if it did something; else the code of its error says why not. */
+async function resultOf<T>(
+  call: Promise<T>,
+  code: string | ((made: T) => ConsoleResult),
+  values: ConsoleResult["values"] = {},
+): Promise<ConsoleResult> {
+  try {
+    const made = await call;
+    return typeof code === "string" ? consoleResult(code, values) : code(made);
+  } catch (error) {
+    if (error instanceof SignInError && ERRORS[error.code] < 500) return consoleResult(error.code, values);
+    throw error;
+  }
 }
 
 function receiverAction(parts: ConsoleParts, form: Form, operator: CallOptions): ConsoleAction | undefined {
@@ -354,13 +372,9 @@ function receiverAction(parts: ConsoleParts, form: Form, operator: CallOptions):
   const receiver = form.get("receiver") ?? "";
   const action = form.get("action") ?? "";
   const acts: Readonly<Record<string, () => Promise<ConsoleResult>>> = {
-    pause: async () =>
-      consoleResult((await notifications.pause(receiver, operator)) ? "paused" : "pausedBefore", {
-        receiver,
-      }),
-    resume: async () =>
-      consoleResult((await notifications.resume(receiver, operator)) ? "resumed" : "notHeld", { receiver }),
-    test: async () => testResult(receiver, await briefly(parts, notifications.test(receiver, operator))),
+    pause: () => resultOf(notifications.pause(receiver, {}, operator), "paused", { receiver }),
+    resume: () => resultOf(notifications.resume(receiver, operator), "resumed", { receiver }),
+    test: () => test(parts, receiver, operator),
     redriveAll: () => redriveAll(parts, { receiver }, operator),
   };
   const act = Object.hasOwn(acts, action) ? acts[action] : undefined;
@@ -368,18 +382,18 @@ function receiverAction(parts: ConsoleParts, form: Form, operator: CallOptions):
   return { proof: [action, receiver], page: RECEIVERS_PATH, act };
 }
 
-function testResult(
-  receiver: string,
-  done: { readonly outcome: TestResult | undefined } | undefined,
-): ConsoleResult {
-  if (done === undefined) return consoleResult("testUnderWay", { receiver });
-  if (done.outcome === undefined) return consoleResult("testUnknown", { receiver });
-  const { ok, status, error, duration_ms } = done.outcome;
-  return consoleResult(ok ? "testTaken" : "testFailed", {
-    receiver,
-    what: status ?? error ?? "",
-    duration: Math.ceil(duration_ms),
-  });
+async function test(parts: ConsoleParts, receiver: string, operator: CallOptions): Promise<ConsoleResult> {
+  const shown = ({ ok, status, error, duration_ms }: TestResult): ConsoleResult =>
+    consoleResult(ok ? "testTaken" : "testFailed", {
+      receiver,
+      what: status ?? error ?? "",
+      duration: Math.ceil(duration_ms),
+    });
+  const done = await briefly(
+    parts,
+    resultOf(parts.notifications.test(receiver, operator), shown, { receiver }),
+  );
+  return done?.outcome ?? consoleResult("testUnderWay", { receiver });
 }
 
 /** Signs what the forms and the addresses of the console carry, for one session of one operator. */

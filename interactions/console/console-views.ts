@@ -1,6 +1,6 @@
 /** The pages of the console about deliveries: their addresses, what each is given, and the texts and times that their views print. */
-import type { ShownAttempt, ShownDelivery } from "../../notifier/notifications.ts";
-import type { ReceiverReport } from "../../notifier/receivers.ts";
+import type { ShownAttempt, ShownDelivery } from "../../notifier/operations.ts";
+import type { ReceiverReport } from "../../notifier/receiver-operations.ts";
 import {
   countText,
   DELIVERY_STATES,
@@ -160,13 +160,12 @@ const MAX_ANSWER_LENGTH = 4_096;
 const BAD: ReadonlySet<string> = new Set([
   "superseded",
   "purged",
-  "unknown",
-  "notDiscarded",
+  "not_found",
   "behind",
   "held",
-  "over",
+  "not_waiting",
+  "not_applicable",
   "testFailed",
-  "testUnknown",
   "personChanged",
   "lastMethod",
   "operatorKept",

@@ -3,14 +3,15 @@
  * receiver.
  */
 import type { Translator } from "../../core/texts.ts";
-import { countText, type SpanCounts } from "../../records/deliveries/delivery.ts";
+import { countText } from "../../records/deliveries/delivery.ts";
 import type { Moments } from "../look/moments.ts";
 import type { Locals } from "../look/views.ts";
-import type { ReceiverReport } from "../../notifier/receivers.ts";
+import type { DeliveryStats } from "../../notifier/operations.ts";
+import type { ReceiverReport } from "../../notifier/receiver-operations.ts";
 
 export interface ConsoleOverview {
   readonly receivers: readonly ReceiverReport[];
-  readonly lastHour: readonly SpanCounts[];
+  readonly lastHour: DeliveryStats["last_hour"];
 }
 
 /** The size of the chart in its own units; the style sheet stretches it. */
@@ -29,7 +30,7 @@ export function overviewOf(
 ): Locals {
   const sum = (field: "waiting" | "parked"): string => countText(receivers.map((each) => each[field]));
   const oldest = receivers.flatMap((each) => each.oldest_at ?? []).toSorted((one, other) => one - other)[0];
-  const total = (field: keyof SpanCounts): number => lastHour.reduce((all, each) => all + each[field], 0);
+  const total = (field: "stored" | "parked"): number => lastHour.reduce((all, each) => all + each[field], 0);
   const hour = { stored: total("stored"), parked: total("parked") };
   return {
     waiting: sum("waiting"),
@@ -54,7 +55,7 @@ function needsCare({ url, paused, held_until, failures, parked }: ReceiverReport
 }
 
 /** A bar for each span, with what is parked on top. */
-function bars(spans: readonly SpanCounts[]): readonly Locals[] {
+function bars(spans: DeliveryStats["last_hour"]): readonly Locals[] {
   const highest = Math.max(1, ...spans.map(({ stored }) => stored));
   const step = CHART.width / Math.max(1, spans.length);
   return spans.flatMap(({ stored, parked }, index) => {

@@ -1,7 +1,7 @@
 /** The meanings of the codes of notifications, in words for operators. */
 import { STATUS_CODES } from "node:http";
 import type { Translator } from "../../core/texts.ts";
-import type { ShownAttempt } from "../../notifier/notifications.ts";
+import type { ShownAttempt } from "../../notifier/operations.ts";
 import type { DeliveryFilter } from "../../records/deliveries/delivery.ts";
 import type { Locals } from "../look/views.ts";
 

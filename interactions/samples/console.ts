@@ -1,7 +1,7 @@
 /** The pages of the console, in all their states. */
 import { inSeconds } from "../../core/clock.ts";
 import { factorKey } from "../../accounts/factors/factor.ts";
-import type { ReceiverReport } from "../../notifier/receivers.ts";
+import type { ReceiverReport } from "../../notifier/receiver-operations.ts";
 import {
   type ConsoleLocals,
   deliveriesPage,

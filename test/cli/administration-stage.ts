@@ -15,6 +15,7 @@ import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts"
 import { bareEnvironment, newFolder } from "../examples/processes.ts";
 import { COMMANDS } from "../../cli/commands.ts";
 import { here, type Outcome } from "./here.ts";
+import { storedDeliveries } from "../notifier/stored-deliveries.ts";
 
 /** Secrets that no output may contain. */
 export const SECRETS: Readonly<
@@ -139,7 +140,7 @@ export class Office {
   /** @returns the id of a waiting delivery. */
   async waiting(sub: string): Promise<string> {
     await this.service.accounts.update(sub, { surname: "Lovelace" });
-    const [delivery] = await this.service.notifications.list({ sub });
+    const [delivery] = await storedDeliveries(this.service.notifications, { account: sub });
     return delivery?.id ?? "";
   }
 

@@ -195,7 +195,8 @@ describe("the commands on a service", () => {
     const [found] = await office.objects("deliveries", "find", id);
     expect(found).toEqual({ ...listed, history: [] });
     expect(await office.objects("deliveries", "list", "--account", sub, "--state", "parked")).toEqual([]);
-    const [told] = await office.objects("deliveries", "explain", sub, "--type", "DELETE_ACCOUNT");
+    const deletion = ["--account", sub, "--type", "DELETE_ACCOUNT"];
+    const [told] = await office.objects("deliveries", "explain", ...deletion);
     expect(told).toMatchObject({ receiver: "service:news", reason: "notified", services: ["news"] });
   });
 
@@ -485,11 +486,11 @@ function wrong(
       ["services", "put", "news", "--name", "News", "--receiver", ...file("list.json").slice(1), ...config],
     ],
     [2, /^receiver: must be service:KEY/u, ["receivers", "pause", "news", ...config]],
-    [1, /^There is no such receiver/u, ["receivers", "test", "portal:old", ...config]],
-    [2, /^--state must be one of/u, ["deliveries", "list", "--state", "lost", ...config]],
-    [1, /^There is no such delivery/u, ["deliveries", "redrive", "nothing", ...config]],
+    [1, /^This receiver does not exist/u, ["receivers", "test", "portal:old", ...config]],
+    [2, /^filter\.state: must be one of/u, ["deliveries", "list", "--state", "lost", ...config]],
+    [1, /^This delivery does not exist/u, ["deliveries", "redrive", "nothing", ...config]],
     [1, /^There is no such delivery/u, ["deliveries", "discard", "nothing", "--yes", ...config]],
-    [2, /^--type is missing/u, ["deliveries", "explain", sub, ...config]],
+    [2, /^--type is missing/u, ["deliveries", "explain", "--account", sub, ...config]],
     [2, /^--since must be a duration/u, ["audit", "list", "--since", "yesterday", ...config]],
     [2, /^keys rotate takes signing/u, ["keys", "rotate", "cookies", ...config]],
     [2, /--yes/u, ["keys", "retire", "nothing", ...config]],

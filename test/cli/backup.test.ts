@@ -26,6 +26,7 @@ import { CHANGES, configFile, DEPLOYMENTS, MAILED, newPlace, type Place } from "
 import { here, type Outcome } from "./here.ts";
 import { everythingIn, lostEntries, runHere, withStores, Workshop } from "./stage.ts";
 import { closing } from "../closing.ts";
+import { storedDeliveries } from "../notifier/stored-deliveries.ts";
 
 const workshop = new Workshop();
 let inbox: Inbox;
@@ -137,7 +138,9 @@ const DELIVERING = { allowedReceivers: ["127.0.0.1"], worker: true, poll: 0.05 }
 async function deliversOnlyAfterResume(service: SignInService, sub: string, config: string): Promise<void> {
   const before = inbox.arrived.length;
   await service.accounts.update(sub, { surname: "Three" });
-  const waiting = (await service.notifications.list({ sub, state: "waiting" })).map(({ id }) => id);
+  const waiting = (await storedDeliveries(service.notifications, { account: sub, state: "waiting" })).map(
+    ({ id }) => id,
+  );
   expect(waiting).toHaveLength(3);
   const { parts } = await service.health();
   expect(parts["notifications"]?.detail).toBe(
@@ -154,11 +157,11 @@ async function deliversOnlyAfterResume(service: SignInService, sub: string, conf
   await pause(300);
   expect(inbox.arrived).toHaveLength(before);
   const resumed = await here(["deliveries", "resume", "--config", config]);
-  expect(resumed).toEqual({ code: 0, out: "Resumed: service:9\n", err: "" });
+  expect(resumed).toEqual({ code: 0, out: "receivers  service:9\nmails      0\n", err: "" });
   await inbox.until((all) => all.length >= before + 3);
   expect(inbox.arrived.slice(before).map(({ id }) => id)).toEqual(waiting);
   const twice = await here(["deliveries", "resume", "--config", config]);
-  expect(twice).toEqual({ code: 0, out: "Nothing was held\n", err: "" });
+  expect(twice).toEqual({ code: 0, out: "receivers  -\nmails      0\n", err: "" });
 }
 
 /** A service with so many accounts that its backup has several chunks. */

@@ -44,7 +44,7 @@ describe("the commands about receivers", () => {
     await failed;
     await worker.close();
     const run = (...words: string[]) => office.here([...words, "--config", office.config]);
-    const list = ["deliveries", "list", "--receiver", "service:down", "--oldest"];
+    const list = ["deliveries", "list", "--receiver", "service:down", "--order", "oldest"];
     const [head = "", row = ""] = (await run(...list)).out.split("\n");
     expect(head).toMatch(/ reason +last_error +next_attempt_at$/u);
     expect(row).toMatch(/ attempt_failed +HTTP 503 +\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}Z$/u);
@@ -64,17 +64,23 @@ describe("the commands about receivers", () => {
     const refused = await run("receivers", "test", "service:down");
     expect(refused).toMatchObject({ code: 3, out: expect.stringContaining("ECONNREFUSED") });
     const resume = ["receivers", "resume", "service:down"];
-    expect((await run(...resume)).out).toBe(
-      "Resumed service:down: failed deliveries waited for their next attempt. Deliveries that wait, and are sent now: 1\n",
-    );
-    expect((await run(...resume)).out).toMatch(
-      /^Nothing was held back: service:down is neither paused nor held/u,
-    );
-    await office.service.notifications.pause("service:down", { reason: "maintenance" });
-    expect((await run(...resume)).out).toMatch(/^Resumed service:down: it was paused \(maintenance\)\. /u);
-    expect(await run("receivers", "resume", "service:none")).toMatchObject({
+    expect((await run(...resume)).out).toMatch(/^waiting +1$/mu);
+    const paused = await run("receivers", "pause", "service:down", "--reason", "maintenance");
+    expect(paused.out).toMatch(/^paused +true\nreason +maintenance$/mu);
+    expect((await run(...resume)).out).toMatch(/^paused +false\nreason +-$/mu);
+    for (const verb of ["resume", "pause", "test"])
+      expect(await run("receivers", verb, "service:none")).toMatchObject({
+        code: 1,
+        err: "This receiver does not exist.\n",
+      });
+    for (const [verb, ...more] of [["send-now"], ["redrive"], ["discard", "--yes"]] as const)
+      expect(await run("deliveries", verb, "none", ...more)).toMatchObject({
+        code: 1,
+        err: expect.stringMatching(/delivery/u),
+      });
+    expect(await run("deliveries", "redrive", String(listed?.["id"]))).toMatchObject({
       code: 1,
-      err: "There is no such receiver.\n",
+      err: "Not sent again: it waits already, and can be sent now.\n",
     });
   }, 60_000);
 

@@ -10,6 +10,7 @@ import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
 import { type Addresses, copyWords, Workshop } from "./stage.ts";
 import { closing } from "../closing.ts";
+import { storedDeliveries } from "../notifier/stored-deliveries.ts";
 
 const workshop = new Workshop();
 let redis: OwnRedis;
@@ -70,7 +71,9 @@ async function move(
   for (const surname of ["One", "Two", "Three"]) {
     await running.service.accounts.update(running.ada.sub, { surname });
   }
-  const waiting = (await running.service.notifications.list({ state: "waiting" })).map(({ id }) => id);
+  const waiting = (await storedDeliveries(running.service.notifications, { state: "waiting" })).map(
+    ({ id }) => id,
+  );
   expect(waiting).toHaveLength(3);
   const signingKey = await fetch(`${running.openid}/oauth2/jwks`).then((answer) => answer.text());
   const before = { ada: running.ada.sub, bob: running.bob.sub };

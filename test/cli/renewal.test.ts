@@ -282,7 +282,7 @@ describe.each(CASES)("after %s", (_name, newWay, words, noticed, valid = NOTHING
         "Held since the storage was restored or promoted, until deliveries resume: service:9, 1 mails\n",
       );
       const resumed = await command(["deliveries", "resume"], config);
-      expect(resumed).toMatchObject({ code: 0, out: "Resumed: service:9, 1 mails\n" });
+      expect(resumed).toMatchObject({ code: 0, out: "receivers  service:9\nmails      1\n" });
       await mails.until(({ to }) => to === BOB.email);
       const action = words?.[1] === "promoted" ? "storage.promoted" : "storage.restored";
       const { items: records } = await running.service.audit.list({ action });

@@ -19,6 +19,7 @@ import { BACKENDS, newStorage } from "../servers/storage.ts";
 import { configFile, DEPLOYMENTS, newPlace } from "./backup-stage.ts";
 import { here } from "./here.ts";
 import { everythingIn, withStores, Workshop } from "./stage.ts";
+import { storedDeliveries } from "../notifier/stored-deliveries.ts";
 
 const [OLD, NEW] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString("base64")) as [string, string];
 const NUMBER = 60;
@@ -176,7 +177,8 @@ describe("keys reseal", () => {
     const { items: before } = await service.keys.list();
     const { items: records } = await service.audit.list({ action: "secrets.reseal" });
     expect(records).toMatchObject([{ actor: { kind: "command_line" } }]);
-    while ((await service.notifications.list({ state: "delivered" })).length === 0) await pause(20);
+    while ((await storedDeliveries(service.notifications, { state: "delivered" })).length === 0)
+      await pause(20);
     await service.close();
     const [fresh = 0, old, neither] = await openedBy(place, ...BY_NEW_AND_OLD);
     expect([old, neither]).toEqual([0, 0]);

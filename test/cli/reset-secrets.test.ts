@@ -25,6 +25,7 @@ import { BACKENDS } from "../servers/storage.ts";
 import { configFile, DEPLOYMENTS, newPlace } from "./backup-stage.ts";
 import { here, type Outcome } from "./here.ts";
 import { everythingIn, withStores, Workshop } from "./stage.ts";
+import { storedDeliveries } from "../notifier/stored-deliveries.ts";
 
 const [LOST, NEW] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString("base64")) as [string, string];
 const workshop = new Workshop();
@@ -150,13 +151,15 @@ describe("keys reset --lost", () => {
       await expect(again.tokens({}, BOB)).rejects.toThrow();
       const bobby = { username: BOB.username, password: "a new password of bob" };
       await expect(again.tokens({}, bobby)).resolves.toMatchObject({ token_type: "bearer" });
-      const [parked] = await service.notifications.list({ receiver: "service:9" });
+      const [parked] = await storedDeliveries(service.notifications, { receiver: "service:9" });
       expect(parked).toMatchObject({ state: "parked", reason: "payload_unreadable" });
       // With its credentials set again, the receiver gets what happens from now on.
       const receiver = { ...RECEIVER, types: ["PROFILE_CHANGED" as const] };
       await service.directory.services.put("9", { name: "Nine", receiver });
       await service.accounts.update(ada.sub, { surname: "Later" });
-      const states = (await service.notifications.list({ receiver: "service:9" })).map(({ state }) => state);
+      const states = (await storedDeliveries(service.notifications, { receiver: "service:9" })).map(
+        ({ state }) => state,
+      );
       expect(states.toSorted()).toEqual(["parked", "waiting"]);
       const { items: records } = await service.audit.list({ action: "secrets.reset" });
       expect(records).toMatchObject([{ actor: { kind: "command_line" } }]);

@@ -26,6 +26,7 @@ import { PASSWORD } from "../faults/stage.ts";
 import { rounds } from "../rounds.ts";
 import { type App, Cluster, TEST_TIMEOUT_MS } from "./cluster.ts";
 import { closing } from "../closing.ts";
+import { storedDeliveries } from "../notifier/stored-deliveries.ts";
 
 const PEOPLE = Array.from({ length: 20 }, (_, number) => `person${number}`);
 const [KEEPING, ROTATING] = CLIENTS as [(typeof CLIENTS)[0], (typeof CLIENTS)[0]];
@@ -191,7 +192,7 @@ describe("two changes that meet in different processes", () => {
       );
       expect(kinds(outcomes)).toEqual(cluster.apps.map(() => "done"));
     }
-    const deliveries = await notifications.list({ sub, limit: 100 });
+    const deliveries = await storedDeliveries(notifications, { account: sub });
     const sequences = deliveries.map(({ sequence }) => sequence).toSorted((one, other) => one - other);
     expect(sequences).toEqual(Array.from({ length: ROUNDS * cluster.apps.length }, (_, index) => index + 1));
   });

@@ -4,6 +4,7 @@ import { readForms } from "../../testing/browser/forms.ts";
 import { authorizeUrl, get, Person, post, type Wire } from "./person.ts";
 import { OPERATOR, PASSWORD, type Stage } from "./stage.ts";
 import type { Ready, Step } from "./step.ts";
+import { storedDeliveries } from "../notifier/stored-deliveries.ts";
 
 const CONSOLE = "/account/deliveries";
 const PEOPLE = "/account/people";
@@ -36,7 +37,7 @@ async function atWork(stage: Stage): Promise<Work> {
   await accounts.assign(sub, "shop");
   await accounts.update(sub, { name: "Another" });
   await stage.storage.storage.deliveries.parkWaiting(RECEIVER, "attempts_used_up", 9);
-  const [delivery] = await notifications.list({ sub });
+  const [delivery] = await storedDeliveries(notifications, { account: sub });
   return { operator, id: delivery?.id ?? "", sub };
 }
 

@@ -93,8 +93,8 @@ async function firstReceived(): Promise<string | undefined> {
 }
 
 const notifications = async (): Promise<string[]> => {
-  const { deliveries } = await running.service.notifications.page({ sub: person.sub, limit: 50 });
-  return deliveries.map(({ type }) => type).toSorted();
+  const { items } = await running.service.notifications.list({ account: person.sub });
+  return items.map(({ type }) => type).toSorted();
 };
 
 const audited = async (): Promise<{ action: string; browser: string | null; address: string | null }[]> => {

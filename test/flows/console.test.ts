@@ -238,7 +238,7 @@ describe("other users", () => {
     });
     expect(refused).toBe(403);
     const found = await running.service.notifications.receivers();
-    expect(found.find((each) => each.receiver === "service:9")).toMatchObject({ paused: false });
+    expect(found.items.find((each) => each.receiver === "service:9")).toMatchObject({ paused: false });
   });
 });
 

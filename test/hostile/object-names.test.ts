@@ -209,6 +209,10 @@ const NAMING: Calls = {
       [`resume ${kind}`, ({ notifications }, name) => notifications.resume(`${kind}:${name}`)],
       [`test ${kind}`, ({ notifications }, name) => notifications.test(`${kind}:${name}`)],
       [
+        `list deliveries to ${kind}`,
+        ({ notifications }, name) => notifications.list({ receiver: `${kind}:${name}` }),
+      ],
+      [
         `redriveAll ${kind}`,
         ({ notifications }, name) => notifications.redriveAll({ receiver: `${kind}:${name}` }),
       ],
@@ -236,7 +240,6 @@ const LOOKUPS: Calls = {
   "accounts.find": ({ accounts }, name) => accounts.find(name),
   findByLogin: ({ accounts }, name) => accounts.findByLogin(name),
   "notifications.find": ({ notifications }, name) => notifications.find(name),
-  "notifications.list": ({ notifications }, name) => notifications.list({ receiver: `service:${name}` }),
 };
 
 const outcome = (work: Promise<unknown>): Promise<unknown> =>

@@ -14,7 +14,9 @@ import {
 } from "../../interactions/console/console-pages.ts";
 import { createPeoplePages, type PeopleParts } from "../../interactions/console/people.ts";
 import { createSigner } from "../../core/sealing.ts";
-import type { Notifications, ShownDeliveryPage } from "../../notifier/notifications.ts";
+import { SignInError, type SignInErrorCode } from "../../core/errors.ts";
+import type { Notifications, ShownDelivery } from "../../notifier/operations.ts";
+import type { ReceiverReport } from "../../notifier/receiver-operations.ts";
 import type { Exchange } from "../../provider/exchange.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import { createBodyReader, readFields, readForm } from "../../compat/request-body.ts";
@@ -40,14 +42,12 @@ export type Done = readonly [call: string, ...parameters: unknown[]];
 
 type ConsoleNotifications = ConsoleParts["notifications"];
 
-/** The results of the stub. */
+/** The results of the stub. A code is the one of an error. */
 export interface Answers {
-  redrive: Awaited<ReturnType<Notifications["redrive"]>>;
+  /** Of `redrive`, `sendNow`, `discard`, `pause` and `resume`; `undefined`: they work. */
+  refusal: SignInErrorCode | undefined;
   /** `undefined`: it never ends. */
   redriveAll: Awaited<ReturnType<Notifications["redriveAll"]>> | undefined;
-  sendNow: Awaited<ReturnType<Notifications["sendNow"]>>;
-  discard: boolean;
-  hold: boolean;
   test: ReturnType<Notifications["test"]>;
 }
 
@@ -73,69 +73,79 @@ const DIRECTORY: ConsoleParts["directory"] = {
 /** A stub of the notifications with deliveries in memory. test/flows/console.test.ts uses real ones. */
 export class MemoryConsole implements ConsoleNotifications {
   readonly deliveries: Detail[] = [];
-  known: Awaited<ReturnType<Notifications["receivers"]>> = [];
+  known: ReceiverReport[] = [];
   readonly done: Done[] = [];
   readonly queries: unknown[] = [];
   /** An empty page that is not the last one. */
-  searching: ShownDeliveryPage | undefined;
+  searching: Awaited<ReturnType<Notifications["list"]>> | undefined;
   answers: Answers = {
-    redrive: "redriven",
+    refusal: undefined,
     redriveAll: { redriven: 2, superseded: 1, waiting: 0, purged: 3, unknown: 0 },
-    sendNow: "due",
-    discard: true,
-    hold: true,
     test: testResult({ ok: true, status: 200 }),
   };
 
-  async page(page: Parameters<Notifications["page"]>[0] = {}): Promise<ShownDeliveryPage> {
-    const { after, limit = 100, first: _first, ...filter } = page;
+  async list(page: Parameters<Notifications["list"]>[0] = {}): ReturnType<Notifications["list"]> {
+    const { after, limit = 100, account, ...filter } = page;
     this.queries.push(page);
     const fits = this.deliveries.filter((each) =>
-      Object.entries(filter).every(([name, value]) => Reflect.get(each, name) === value),
+      Object.entries({ ...filter, ...(account !== undefined && { sub: account }) }).every(
+        ([name, value]) => Reflect.get(each, name) === value,
+      ),
     );
     const from = after === undefined ? 0 : fits.findIndex(({ id }) => id === after) + 1;
-    const deliveries = fits.slice(from, from + limit);
-    const last = from + limit < fits.length ? deliveries.at(-1) : undefined;
-    return this.searching ?? { deliveries, ...(last !== undefined && { next: last.id }) };
+    const items = fits.slice(from, from + limit);
+    const last = from + limit < fits.length ? items.at(-1) : undefined;
+    return this.searching ?? { items, next: last?.id ?? null };
   }
   async find(id: string): Promise<Detail | undefined> {
     return this.deliveries.find((each) => each.id === id);
   }
   async receivers(): ReturnType<Notifications["receivers"]> {
-    return this.known;
+    return { items: this.known, next: null };
   }
-  async lastHour(): ReturnType<Notifications["lastHour"]> {
-    return [
-      { from: 1_789_999_700_000, stored: 6, parked: 2 },
-      { from: 1_790_000_000_000, stored: 1, parked: 0 },
-    ];
+  async stats(): ReturnType<Notifications["stats"]> {
+    return {
+      last_hour: [
+        { from: 1_789_999_700, stored: 6, parked: 2 },
+        { from: 1_790_000_000, stored: 1, parked: 0 },
+      ],
+      held_mails: 0,
+    };
+  }
+  #delivery(done: Done): ShownDelivery {
+    this.#do(done);
+    return sampleDelivery({ id: String(done[1]) });
+  }
+  #receiver(done: Done): ReceiverReport {
+    this.#do(done);
+    return sampleReceiver({ receiver: String(done[1]) });
+  }
+  #do(done: Done): void {
+    this.done.push(done);
+    const { refusal } = this.answers;
+    if (refusal !== undefined && done[2] !== true) throw new SignInError(refusal, "no");
   }
   async redrive(
     id: string,
-    { force = false }: { readonly force?: boolean } = {},
-  ): Promise<Answers["redrive"]> {
-    this.done.push(["redrive", id, force]);
-    return force ? "redriven" : this.answers.redrive;
+    { force = false }: { readonly force?: boolean | undefined } = {},
+  ): Promise<ShownDelivery> {
+    return this.#delivery(["redrive", id, force]);
   }
   async redriveAll(filter?: object): ReturnType<Notifications["redriveAll"]> {
     this.done.push(["redriveAll", filter]);
     return this.answers.redriveAll ?? ENDLESS;
   }
-  async sendNow(id: string): Promise<Answers["sendNow"]> {
-    this.done.push(["sendNow", id]);
-    return this.answers.sendNow;
+  async sendNow(id: string): Promise<ShownDelivery> {
+    return this.#delivery(["sendNow", id]);
   }
-  async discard(id: string): Promise<boolean> {
-    this.done.push(["discard", id]);
-    return this.answers.discard;
+  async discard(id: string): Promise<ShownDelivery> {
+    return this.#delivery(["discard", id]);
   }
-  async pause(receiver: string): Promise<boolean> {
-    this.done.push(["pause", receiver]);
-    return this.answers.hold;
+  async pause(receiver: string): Promise<ReceiverReport> {
+    return this.#receiver(["pause", receiver]);
   }
-  async resume(receiver: string): Promise<boolean> {
-    this.done.push(["resume", receiver]);
-    return this.answers.hold;
+  async resume(receiver: string): Promise<ReceiverReport> {
+    return this.#receiver(["resume", receiver]);
   }
   test(receiver: string): Answers["test"] {
     this.done.push(["test", receiver]);

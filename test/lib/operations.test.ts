@@ -48,6 +48,8 @@ const LIBRARY_ONLY: ReadonlySet<string> = new Set([
   "accounts.import",
   "accounts.addApp",
   "keys.secrets",
+  "deliveries.acknowledgements",
+  "deliveries.stats",
 ]);
 
 const changes = ({ effect }: AnyRow): boolean => effect !== "read" && effect !== "list";

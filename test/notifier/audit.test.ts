@@ -1,8 +1,9 @@
 /** What operators ask for through the calls, as the audit has it. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { StorageUnavailable } from "../../core/errors.ts";
-import type { Notifications } from "../../notifier/notifications.ts";
+import type { Notifications } from "../../notifier/operations.ts";
 import { openWorld, type World } from "./stage.ts";
+import { storedDeliveries } from "./stored-deliveries.ts";
 
 const X = { kind: "operator", id: "x" } as const;
 
@@ -40,13 +41,13 @@ describe("the audit of notifications", () => {
     const { notifications } = world;
     const actor = { kind: "system", id: "nightly-job" } as const;
     const nobody = { kind: "system" };
-    await notifications.pause("service:a", { actor, reason: "Ada is moving house" });
+    await notifications.pause("service:a", { reason: "Ada is moving house" }, { actor });
     await notifications.pause("service:a");
     await notifications.resume("service:a", { actor });
     await notifications.test("service:a", { actor });
     await notifications.sendNow("one", { actor });
     await notifications.discard("one", { actor });
-    await notifications.redrive("one", { actor, force: true });
+    await notifications.redrive("one", { force: true }, { actor });
     await notifications.redriveAll({ receiver: "service:a", type: "PROFILE_CHANGED" }, { actor });
     await notifications.redriveAll();
     expect(await recorded()).toEqual([
@@ -64,16 +65,22 @@ describe("the audit of notifications", () => {
     expect(records[0]?.at).toBe(Math.floor(world.clock.now() / 1000));
   });
 
-  it("has nothing of what was only looked at, and of deliveries that there are not", async () => {
+  it("has nothing of what was only looked at, and of deliveries and receivers that there are not", async () => {
     await world.add("one@a/ada");
     const { notifications } = world;
-    await notifications.list();
+    await storedDeliveries(notifications);
     await notifications.find("one");
     await notifications.receivers();
     await notifications.acknowledgements("ada");
-    expect(await notifications.redrive("none", { actor: X })).toBe("unknown");
-    expect(await notifications.sendNow("none", { actor: X })).toBe("unknown");
-    expect(await notifications.discard("none", { actor: X })).toBe(false);
+    for (const call of [
+      () => notifications.redrive("none", {}, { actor: X }),
+      () => notifications.sendNow("none", { actor: X }),
+      () => notifications.discard("none", { actor: X }),
+      () => notifications.pause("service:none", {}, { actor: X }),
+      () => notifications.resume("service:none", { actor: X }),
+      () => notifications.test("service:none", { actor: X }),
+    ])
+      await expect(call()).rejects.toMatchObject({ code: "not_found" });
     expect(await recorded()).toEqual([]);
   });
 
@@ -88,9 +95,11 @@ describe("the audit of notifications", () => {
       () => notifications.redrive("one"),
       () => notifications.redriveAll(),
     ];
-    const before = [await world.notifications.list(), await world.notifications.receivers()];
+    const before = [await storedDeliveries(world.notifications), await world.notifications.receivers()];
     for (const call of asked) await expect(call()).rejects.toThrow(StorageUnavailable);
-    expect([await world.notifications.list(), await world.notifications.receivers()]).toEqual(before);
+    expect([await storedDeliveries(world.notifications), await world.notifications.receivers()]).toEqual(
+      before,
+    );
     expect(await recorded()).toEqual([]);
   });
 
@@ -121,8 +130,10 @@ describe("the audit of notifications", () => {
 
   it("takes no free text for what is sent again: it would be kept", async () => {
     const { notifications } = world;
-    await expect(notifications.redriveAll({ sub: "ada@example.com" })).rejects.toThrow("filter.sub: ");
-    await expect(notifications.redriveAll({ type: "of Ada" })).rejects.toThrow("filter.type: ");
+    await expect(notifications.redriveAll({ account: "ada@example.com" })).rejects.toThrow(
+      "delivery.account: ",
+    );
+    await expect(notifications.redriveAll({ type: "of Ada" as never })).rejects.toThrow("delivery.type: ");
     expect(await recorded()).toEqual([]);
   });
 
@@ -130,10 +141,10 @@ describe("the audit of notifications", () => {
     const options = { actor: { kind: "operator", id: id as string } } as const;
     const { notifications } = world;
     for (const call of [
-      () => notifications.redrive("one", options),
+      () => notifications.redrive("one", {}, options),
       () => notifications.redriveAll({}, options),
       () => notifications.discard("one", options),
-      () => notifications.pause("service:a", options),
+      () => notifications.pause("service:a", {}, options),
       () => notifications.resume("service:a", options),
       () => notifications.test("service:a", options),
     ]) {

@@ -10,6 +10,7 @@ import { createSignInService } from "../../lib/service.ts";
 import { notificationReceiver } from "../../notifier/index.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 import { closing } from "../closing.ts";
+import { storedDeliveries } from "./stored-deliveries.ts";
 
 let postgres: OwnPostgres;
 
@@ -68,7 +69,7 @@ it("a receiver with notificationReceiver does not go back to old data when a cra
     // Held until all are stored, so that nothing durable is written after the marks.
     await service.notifications.pause("service:1");
     for (const number of [1, 2, 3]) await service.accounts.update(sub, { email: `a${number}@example.com` });
-    const ids = (await service.notifications.list({ sub })).map(({ id }) => id);
+    const ids = (await storedDeliveries(service.notifications, { account: sub })).map(({ id }) => id);
     const delivered = new Promise<void>((resolve) =>
       service.events.on("delivery.succeeded", ({ id }) => void (id === ids.at(-1) && resolve())),
     );
@@ -87,7 +88,7 @@ it("a receiver with notificationReceiver does not go back to old data when a cra
     expect(repeated).toEqual(ids.slice(-repeated.length));
     expect(handled).toEqual(ids);
     expect(known).toBe("a3@example.com");
-    expect(await service.notifications.list({ state: "waiting" })).toEqual([]);
+    expect(await storedDeliveries(service.notifications, { state: "waiting" })).toEqual([]);
   } finally {
     await service.close();
     server.closeAllConnections();

@@ -6,6 +6,7 @@ import { createSignInService, type SignInService } from "../../lib/service.ts";
 import { verifyNotification } from "../../notifier/receiving/verify-notification.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
 import { newFolder, closing } from "../closing.ts";
+import { storedDeliveries } from "./stored-deliveries.ts";
 
 const [OLD, NEW] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString("base64"));
 const SIGNING = `whsec_${Buffer.alloc(32, 5).toString("base64")}`;
@@ -48,7 +49,7 @@ it("notifications of the old key are sent with the new one, in order, with the r
   await after.accounts.update(sub, { name: "Ada Augusta" });
   await after.notifications.resume("service:1");
   await inbox.until((arrived) => arrived.length === 3);
-  const ids = (await after.notifications.list({ sub })).map(({ id }) => id);
+  const ids = (await storedDeliveries(after.notifications, { account: sub })).map(({ id }) => id);
   expect(inbox.arrived.map(({ id }) => id)).toEqual(ids);
   for (const { headers, body } of inbox.arrived) {
     expect(verifyNotification(headers, body, [SIGNING]).data.user_uuid).toBe(sub);
@@ -90,7 +91,7 @@ it("notifications that a process without the new key could not open are parked, 
   await expect(all.notifications.redriveAll()).resolves.toMatchObject({ redriven: 2 });
   await inbox.until((arrived) => arrived.length === 2);
   expect(inbox.arrived.map(({ id }) => id)).toEqual(
-    (await all.notifications.list({ sub })).map(({ id }) => id),
+    (await storedDeliveries(all.notifications, { account: sub })).map(({ id }) => id),
   );
   await all.close();
 });

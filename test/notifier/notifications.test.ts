@@ -5,6 +5,7 @@ import type { SignInService } from "../../lib/service.ts";
 import type { Inbox } from "../flows/inbox.ts";
 import { type Notified, startNotified } from "./notified.ts";
 import { closing } from "../closing.ts";
+import { storedDeliveries } from "./stored-deliveries.ts";
 
 const SECRET = `whsec_${Buffer.alloc(32, 5).toString("base64")}`;
 
@@ -65,7 +66,7 @@ describe("a notification", () => {
     await service.accounts.update(sub, { name: "Bob" });
     await stage.nothingWaits();
     expect(inbox.arrived).toHaveLength(3);
-    const [delivery] = await service.notifications.list();
+    const [delivery] = await storedDeliveries(service.notifications);
     for (const { headers, body, method, id } of inbox.arrived) {
       expect([method, id]).toEqual(["POST", delivery?.id]);
       expect(headers["content-type"]).toBe("application/json");
@@ -90,7 +91,7 @@ describe("a notification", () => {
     }
     await stage.nothingWaits();
     const own = inbox.arrived.filter(({ body }) => body.includes(sub)).map(({ id }) => id);
-    const stored = (await service.notifications.list({ sub })).map(({ id }) => id);
+    const stored = (await storedDeliveries(service.notifications, { account: sub })).map(({ id }) => id);
     expect(own).toEqual([stored[0], stored[0], ...stored]);
   });
 

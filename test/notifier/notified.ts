@@ -5,6 +5,7 @@ import type { ReceiverSettings } from "../../accounts/receivers.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 import { type NotificationType, NOTIFICATION_TYPES } from "../../accounts/plan.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
+import { storedDeliveries } from "./stored-deliveries.ts";
 
 /** A service with its log and its receivers. */
 export interface Notified {
@@ -70,7 +71,7 @@ export async function startNotified(notifications: NotificationsInput = {}): Pro
       return (await service.accounts.import({ email: "bob@example.com", services: { "1": 5 } })).sub;
     },
     async nothingWaits() {
-      while ((await service.notifications.list({ state: "waiting" })).length > 0) {
+      while ((await storedDeliveries(service.notifications, { state: "waiting" })).length > 0) {
         await new Promise((resolve) => setTimeout(resolve, 5));
       }
     },

@@ -4,6 +4,7 @@ import type { SignInService } from "../../lib/service.ts";
 import type { Inbox } from "../flows/inbox.ts";
 import { type Notified, startNotified } from "./notified.ts";
 import { closing } from "../closing.ts";
+import { storedDeliveries } from "./stored-deliveries.ts";
 
 const SECRET = `whsec_${Buffer.alloc(32, 5).toString("base64")}`;
 
@@ -23,24 +24,27 @@ describe("service.notifications", () => {
     inbox.react = () => 500;
     for (const name of ["one", "two", "three"]) await service.accounts.update(sub, { name });
     await stage.nothingWaits();
-    const ids = (await service.notifications.list({ state: "parked" })).map(({ id }) => id);
+    const ids = (await storedDeliveries(service.notifications, { state: "parked" })).map(({ id }) => id);
     expect(ids).toHaveLength(3);
     inbox.arrived.length = 0;
     inbox.react = () => 200;
     const [first = "", second = "", third = ""] = ids;
-    await expect(service.notifications.redrive(second)).resolves.toBe("redriven");
+    await expect(service.notifications.redrive(second)).resolves.toMatchObject({
+      id: second,
+      state: "waiting",
+    });
     await stage.nothingWaits();
-    await expect(service.notifications.redrive(first)).resolves.toBe("superseded");
+    await expect(service.notifications.redrive(first)).rejects.toMatchObject({ code: "superseded" });
     await expect(service.notifications.redriveAll({})).resolves.toMatchObject({ redriven: 1, superseded: 1 });
     await stage.nothingWaits();
     await expect(
-      service.notifications.redriveAll({ receiver: "service:1" }, { force: true }),
+      service.notifications.redriveAll({ receiver: "service:1", force: true }),
     ).resolves.toMatchObject({
       redriven: 1,
     });
     await stage.nothingWaits();
     expect(inbox.arrived.map(({ id }) => id)).toEqual([second, third, first]);
-    await expect(service.notifications.redrive("none")).resolves.toBe("unknown");
+    await expect(service.notifications.redrive("none")).rejects.toMatchObject({ code: "not_found" });
   });
 
   it("lists everything by pages, and every delivery once [D-NOTIFY-21]", async () => {
@@ -48,20 +52,20 @@ describe("service.notifications", () => {
     await service.notifications.pause("service:1");
     for (let number = 0; number < 5; number += 1)
       await service.accounts.update(sub, { name: `Bob ${number}` });
-    const all = (await service.notifications.list({})).map(({ id }) => id);
+    const all = (await storedDeliveries(service.notifications)).map(({ id }) => id);
     expect(all).toHaveLength(5);
     const paged: string[] = [];
     for (let after: string | undefined; ;) {
-      const page = await service.notifications.page({ limit: 2, ...(after !== undefined && { after }) });
-      paged.push(...page.deliveries.map(({ id }) => id));
-      if (page.next === undefined) break;
+      const page = await service.notifications.list({ limit: 2, after });
+      paged.push(...page.items.map(({ id }) => id));
+      if (page.next === null) break;
       after = page.next;
     }
-    expect(paged).toEqual(all);
-    await expect(service.notifications.list({ limit: 2 })).resolves.toMatchObject([
-      { id: all[0] },
-      { id: all[1] },
-    ]);
+    expect(paged).toEqual(all.toReversed());
+    await expect(service.notifications.list({ limit: 2, order: "oldest" })).resolves.toMatchObject({
+      items: [{ id: all[0] }, { id: all[1] }],
+      next: all[1],
+    });
   });
 
   it("redrives many lanes, each in order [D-NOTIFY-21]", async () => {
@@ -80,11 +84,11 @@ describe("service.notifications", () => {
     }
     // The receiver is held after five failures, so other deliveries wait.
     await service.notifications.pause("service:1");
-    for (const { id } of await service.notifications.list({ state: "waiting", limit: 500 })) {
+    for (const { id } of await storedDeliveries(service.notifications, { state: "waiting" })) {
       await service.notifications.discard(id);
     }
-    const discarded = await service.notifications.list({ state: "discarded", limit: 500 });
-    const parked = await service.notifications.list({ state: "parked", limit: 500 });
+    const discarded = await storedDeliveries(service.notifications, { state: "discarded" });
+    const parked = await storedDeliveries(service.notifications, { state: "parked" });
     expect(discarded.length + parked.length).toBe(180);
     for (const { id } of discarded) await service.notifications.redrive(id);
     await service.notifications.redriveAll();
@@ -93,7 +97,7 @@ describe("service.notifications", () => {
     await stage.nothingWaits();
     for (const sub of subs) {
       const own = inbox.arrived.filter(({ body }) => body.includes(sub)).map(({ id }) => id);
-      const stored = (await service.notifications.list({ sub })).map(({ id }) => id);
+      const stored = (await storedDeliveries(service.notifications, { account: sub })).map(({ id }) => id);
       expect([...new Set(own)]).toEqual(stored);
       expect(own.slice(-3)).toEqual(stored);
     }
@@ -104,19 +108,30 @@ describe("service.notifications", () => {
     const emitted: unknown[] = [];
     service.events.on("receiver.paused", (argument) => void emitted.push(argument));
     service.events.on("receiver.resumed", (argument) => void emitted.push(argument));
-    await expect(service.notifications.pause("service:1", { reason: "moving house" })).resolves.toBe(true);
-    await expect(service.notifications.pause("service:1")).resolves.toBe(false);
+    const paused = { receiver: "service:1", paused: true, reason: "moving house", url: inbox.url("/a") };
+    await expect(service.notifications.pause("service:1", { reason: "moving house" })).resolves.toMatchObject(
+      paused,
+    );
+    await expect(service.notifications.pause("service:1")).resolves.toMatchObject(paused);
     await service.accounts.update(sub, { name: "Bob" });
-    await expect(service.notifications.receivers()).resolves.toMatchObject([
-      { receiver: "service:1", paused: true, reason: "moving house", waiting: 1, url: inbox.url("/a") },
-    ]);
+    await expect(service.notifications.receivers()).resolves.toMatchObject({
+      items: [{ ...paused, waiting: 1 }],
+    });
+    await expect(service.notifications.receiver("service:1")).resolves.toMatchObject({
+      ...paused,
+      waiting: 1,
+    });
+    await expect(service.notifications.receiver("service:9")).resolves.toBeUndefined();
     await expect(service.health()).resolves.toMatchObject({
       ok: true,
       parts: { notifications: { ok: true, detail: "1 waiting, 0 parked; paused: service:1" } },
     });
     expect(await service.metrics()).toContain('sign_in_deliveries{receiver="service:1",state="waiting"} 1');
     expect(inbox.arrived).toEqual([]);
-    await expect(service.notifications.resume("service:1")).resolves.toBe(true);
+    await expect(service.notifications.resume("service:1")).resolves.toMatchObject({
+      paused: false,
+      reason: null,
+    });
     await stage.nothingWaits();
     expect(inbox.arrived).toHaveLength(1);
     expect(emitted).toEqual([
@@ -137,25 +152,26 @@ describe("service.notifications", () => {
     const other = await accounts.import({ email: "eve@example.com", services: { "1": 6 } });
     const next = (event: "delivery.failed" | "receiver.held"): Promise<unknown> =>
       new Promise((resolve) => void events.once(event, resolve));
-    const shown = async (id: string) => (await notifications.list()).find((each) => each.id === id);
+    const shown = async (id: string) =>
+      (await storedDeliveries(notifications)).find((each) => each.id === id);
     inbox.react = () => 503;
     let failed = next("delivery.failed");
     await accounts.update(sub, { name: "Bob" });
     await accounts.update(sub, { name: "Bobby" });
     await failed;
-    const [first, second] = await notifications.list();
+    const [first, second] = await storedDeliveries(notifications);
     expect(first).toMatchObject({ reason: "attempt_failed", last_error: "HTTP 503", attempts: 1 });
     expect(Math.abs((first?.next_attempt_at ?? 0) - Date.now() / 1000 - 600)).toBeLessThan(180);
     expect(second).toMatchObject({ reason: "behind", last_error: null, next_attempt_at: null });
     failed = next("receiver.held");
     await accounts.update(other.sub, { name: "Eve" });
     await failed;
-    const [report] = await notifications.receivers();
+    const report = await notifications.receiver("service:1");
     expect(report).toMatchObject({ failures: 2, last_error: "HTTP 503", held_until: expect.any(Number) });
     expect(report?.failing_since).toBeLessThan(report?.held_until ?? 0);
     const third = await accounts.import({ email: "zoe@example.com", services: { "1": 7 } });
     await accounts.update(third.sub, { name: "Zoe" });
-    const [held] = await notifications.list({ sub: third.sub });
+    const [held] = await storedDeliveries(notifications, { account: third.sub });
     expect(held).toMatchObject({ reason: "receiver_held", attempts: 0, next_attempt_at: report?.held_until });
     await notifications.pause("service:1");
     expect(await shown(first?.id ?? "")).toMatchObject({
@@ -171,9 +187,9 @@ describe("service.notifications", () => {
       reason: null,
       last_error: null,
     });
-    expect(await notifications.receivers()).toMatchObject([
-      { failures: 0, failing_since: null, last_error: null },
-    ]);
+    expect(await notifications.receivers()).toMatchObject({
+      items: [{ failures: 0, failing_since: null, last_error: null }],
+    });
   });
 
   it("logs one line when a receiver begins to fail, one when it is held back, and one when it works again", async () => {
@@ -215,10 +231,13 @@ describe("service.notifications", () => {
     expect(lines().slice(3)).toMatchObject([
       { level: 40, receiver, reason: "it answered 410 Gone", msg: expect.stringMatching(/paused/u) },
     ]);
-    expect(await service.notifications.receivers()).toMatchObject([{ paused: true, last_error: "HTTP 410" }]);
+    expect(await service.notifications.receiver(receiver)).toMatchObject({
+      paused: true,
+      last_error: "HTTP 410",
+    });
     inbox.react = () => 200;
     const works = new Promise((resolve) => void service.events.once("receiver.recovered", resolve));
-    await expect(service.notifications.resume(receiver)).resolves.toBe(true);
+    await service.notifications.resume(receiver);
     await works;
     expect(lines().slice(4)).toMatchObject([
       { level: 40, receiver, msg: expect.stringMatching(/works again/u) },
@@ -227,7 +246,7 @@ describe("service.notifications", () => {
     expect(stage.log.join("")).not.toContain("bob@");
   });
 
-  it("resumes what only waits for another attempt, and says so", async () => {
+  it("resumes what only waits for another attempt", async () => {
     await stage.close();
     await start({ retryDelays: [600] });
     const sub = await stage.one("/a");
@@ -236,9 +255,9 @@ describe("service.notifications", () => {
     await service.accounts.update(sub, { name: "Bob" });
     await failed;
     inbox.react = () => 200;
-    await expect(service.notifications.resume("service:1")).resolves.toBe(true);
+    await expect(service.notifications.resume("service:1")).resolves.toMatchObject({ paused: false });
     await stage.nothingWaits();
-    await expect(service.notifications.resume("service:1")).resolves.toBe(false);
+    expect(inbox.arrived).toHaveLength(2);
   });
 
   it("keeps the delivery of a receiver with a refused address, and reports why it is paused [D-NOTIFY-18]", async () => {
@@ -248,7 +267,9 @@ describe("service.notifications", () => {
     const paused = new Promise((resolve) => service.events.once("receiver.paused", resolve));
     await service.accounts.delete(sub);
     await expect(paused).resolves.toMatchObject({ receiver: "service:1", reason: expect.any(String) });
-    await expect(service.notifications.list()).resolves.toMatchObject([{ state: "waiting", failures: 0 }]);
+    await expect(storedDeliveries(service.notifications)).resolves.toMatchObject([
+      { state: "waiting", failures: 0 },
+    ]);
     expect(inbox.arrived).toEqual([]);
   });
 
@@ -277,8 +298,8 @@ describe("service.notifications", () => {
     });
     inbox.react = () => 500;
     await expect(service.notifications.test("service:1")).resolves.toMatchObject({ ok: false, status: 500 });
-    await expect(service.notifications.test("service:9")).resolves.toBeUndefined();
-    await expect(service.notifications.list()).resolves.toEqual([]);
+    await expect(service.notifications.test("service:9")).rejects.toMatchObject({ code: "not_found" });
+    await expect(storedDeliveries(service.notifications)).resolves.toEqual([]);
   });
 
   it("explains which receivers would be notified and why, and sends nothing", async () => {
@@ -288,7 +309,7 @@ describe("service.notifications", () => {
     await service.notifications.pause("group:media");
     const data = { user_id: 1, user_uuid: sub, user_email: "ada@example.com", timestamp: expect.any(Number) };
     const services = { "1": 1_102_020_202, "2": null };
-    await expect(service.notifications.explain({ sub, type: "PROFILE_CHANGED" })).resolves.toEqual([
+    await expect(service.notifications.explain({ account: sub, type: "PROFILE_CHANGED" })).resolves.toEqual([
       {
         receiver: "group:media",
         reason: "notified",
@@ -297,18 +318,24 @@ describe("service.notifications", () => {
         body: { notification_type: "PROFILE_CHANGED", data: { ...data, services } },
       },
       expect.objectContaining({ receiver: "service:3", reason: "notified", services: ["3"], paused: false }),
-      { receiver: "service:4", reason: "no_receiver", services: ["4"], paused: false },
-      { receiver: "portal:main", reason: "type_not_taken", services: ["1", "2", "3", "4"], paused: false },
+      { receiver: "service:4", reason: "no_receiver", services: ["4"], body: null, paused: false },
+      {
+        receiver: "portal:main",
+        reason: "type_not_taken",
+        services: ["1", "2", "3", "4"],
+        body: null,
+        paused: false,
+      },
     ]);
-    const unassign = { sub, type: "UNASSINGED_FROM_SERVICE", services: ["2", "9"] } as const;
+    const unassign = { account: sub, type: "UNASSINGED_FROM_SERVICE", services: ["2", "9"] } as const;
     await expect(service.notifications.explain(unassign)).resolves.toMatchObject([
       { receiver: "group:media", body: { data: { services: { "2": null } } } },
       { receiver: "portal:main", reason: "type_not_taken" },
     ]);
     await expect(service.notifications.explain({ ...unassign, services: ["9"] })).resolves.toEqual([]);
     await expect(
-      service.notifications.explain({ sub: "none", type: "DELETE_ACCOUNT" }),
-    ).resolves.toBeUndefined();
+      service.notifications.explain({ account: "none", type: "DELETE_ACCOUNT" }),
+    ).rejects.toMatchObject({ code: "not_found" });
     expect(inbox.arrived).toEqual([]);
   });
 
@@ -330,7 +357,7 @@ describe("service.notifications", () => {
     // An acknowledgement remains after a redrive.
     const [group] = await service.notifications.acknowledgements(sub);
     inbox.react = () => 500;
-    await expect(service.notifications.redrive(group?.id ?? "")).resolves.toBe("redriven");
+    await service.notifications.redrive(group?.id ?? "");
     await stage.nothingWaits();
     const [again, portal] = await service.notifications.acknowledgements(sub);
     expect(again).toMatchObject({ id: group?.id, state: "parked" });
@@ -342,13 +369,21 @@ describe("service.notifications", () => {
   it("refuses invalid arguments and names the option", async () => {
     const { notifications } = service;
     const wrong: [() => Promise<unknown>, string][] = [
-      [() => notifications.list({ limit: 501 }), "filter.limit"],
+      [() => notifications.list({ limit: 1_001 }), "filter.limit"],
       [() => notifications.list({ state: "gone" as never }), "filter.state"],
       [() => notifications.list({ reciever: "x" } as never), "did you mean receiver?"],
+      [
+        () => notifications.list({ type: "UNASSIGNED" as never }),
+        "filter.type: must be one of DELETE_ACCOUNT",
+      ],
+      [() => notifications.list({ receiver: "news" }), "filter.receiver: must be service:KEY"],
+      [() => notifications.list({ account: "ada@example.com" }), "filter.account: "],
+      [() => notifications.receivers({ limit: 0 }), "filter.limit"],
       [() => notifications.find(1 as never), "id"],
-      [() => notifications.redrive("x", { force: 1 as never }), "options.force"],
-      [() => notifications.pause("x", { reason: "" }), "options.reason"],
-      [() => notifications.explain({ sub: "x", type: "UNASSIGNED" as never }), "action.type"],
+      [() => notifications.redrive("x", { force: 1 as never }), "delivery.force"],
+      [() => notifications.pause("service:x", { reason: "" }), "receiver.reason"],
+      [() => notifications.pause("x"), "receiver: must be service:KEY"],
+      [() => notifications.explain({ account: "x", type: "UNASSIGNED" as never }), "delivery.type"],
       [() => notifications.redriveAll({ state: "waiting" } as never), "state"],
     ];
     for (const [call, text] of wrong) await expect(call()).rejects.toThrow(text);

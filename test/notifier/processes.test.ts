@@ -13,6 +13,7 @@ import { rounds } from "../rounds.ts";
 import { type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 import { closing } from "../closing.ts";
+import { storedDeliveries } from "./stored-deliveries.ts";
 
 /** Milliseconds of a lease: the time of an attempt, and 15 seconds. */
 const LEASE = 20_000;
@@ -63,7 +64,8 @@ async function startWorker(ahead = 0): Promise<Running> {
   return worker;
 }
 
-const states = async (): Promise<string[]> => (await service.notifications.list()).map(({ state }) => state);
+const states = async (): Promise<string[]> =>
+  (await storedDeliveries(service.notifications)).map(({ state }) => state);
 
 /** Changes the accounts three times each, through each app in turn, and expects all deliveries, each lane in order. */
 async function changeMany(apps: readonly SignInService[]): Promise<void> {
@@ -79,7 +81,7 @@ async function changeMany(apps: readonly SignInService[]): Promise<void> {
   await inbox.until((arrived) => arrived.length >= 3 * ACCOUNTS);
   for (const each of subs) {
     const own = inbox.arrived.filter(({ body }) => body.includes(each));
-    const listed = await service.notifications.list({ sub: each });
+    const listed = await storedDeliveries(service.notifications, { account: each });
     const inOrder = listed.toSorted((one, other) => one.sequence - other.sequence);
     expect(own.map(({ id }) => id)).toEqual(inOrder.map(({ id }) => id));
   }
@@ -123,7 +125,7 @@ function describeWorkers(): void {
     inbox.react = () => 200;
     const second = await startWorker(LEASE);
     await second.until(/succeeded[^]*succeeded/);
-    const [id, next] = (await service.notifications.list()).map((each) => each.id);
+    const [id, next] = (await storedDeliveries(service.notifications)).map((each) => each.id);
     expect(inbox.arrived.map((post) => post.id)).toEqual([id, id, next]);
     expect(inbox.arrived[1]?.body).toBe(inbox.arrived[0]?.body);
     await expect(states()).resolves.toEqual(["delivered", "delivered"]);

@@ -3,6 +3,7 @@ import type { DueReceiver } from "../../records/deliveries/delivery.ts";
 import type { Storage } from "../../records/storage.ts";
 import { StorageUnavailable } from "../../core/errors.ts";
 import { type Answer, HOUR, MINUTE, openWorld, SECOND, type Worker, type World } from "./stage.ts";
+import { storedDeliveries } from "./stored-deliveries.ts";
 
 let world: World;
 beforeEach(async () => {
@@ -259,7 +260,7 @@ describe("upkeep", () => {
     await expect(payload("d2")).resolves.toEqual(expect.any(String));
     world.clock.advance(4 * 24 * HOUR);
     await worker.upkeep.pass();
-    await expect(world.notifications.list()).resolves.toEqual([]);
+    await expect(storedDeliveries(world.notifications)).resolves.toEqual([]);
   });
 
   it("finishes a release that a killed worker has begun", async () => {

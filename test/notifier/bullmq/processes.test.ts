@@ -16,6 +16,7 @@ import { newRedisTls } from "../../servers/redis-tls.ts";
 import { standStill } from "../../servers/stand-still.ts";
 import { until, wakeUps } from "./stage.ts";
 import { closing } from "../../closing.ts";
+import { storedDeliveries } from "../stored-deliveries.ts";
 
 jest.setTimeout(120_000);
 
@@ -96,10 +97,10 @@ function pauseOutsideTransactions(workers: readonly Running[]): void {
 }
 
 const delivered = (count: number): Promise<void> =>
-  until(async () => (await service.notifications.list({ state: "delivered" })).length === count);
+  until(async () => (await storedDeliveries(service.notifications, { state: "delivered" })).length === count);
 
 const idsOf = async (sub: string): Promise<string[]> =>
-  (await service.notifications.list({ sub })).map(({ id }) => id);
+  (await storedDeliveries(service.notifications, { account: sub })).map(({ id }) => id);
 
 describe("a worker process", () => {
   it("that is killed loses its lease, and its delivery is sent again with the same webhook-id [D-NOTIFY-10]", async () => {
@@ -163,7 +164,9 @@ describe("a worker process", () => {
     // For this one the leases are over.
     await startWorker({}, LEASE);
     await delivered(3);
-    const third = (await service.notifications.list()).map(({ id }) => id).find((id) => !taken.includes(id));
+    const third = (await storedDeliveries(service.notifications))
+      .map(({ id }) => id)
+      .find((id) => !taken.includes(id));
     const ids = inbox.arrived.map(({ id }) => id);
     expect(ids.slice(0, 3)).toEqual([...taken, third]);
     expect(ids.slice(3).toSorted()).toEqual(taken.toSorted());
@@ -223,7 +226,7 @@ describe("without Redis", () => {
           logger: pino({ level: "silent" }),
         }),
       );
-      await expect(service.notifications.list({ state: "delivered" })).resolves.toHaveLength(1);
+      await expect(storedDeliveries(service.notifications, { state: "delivered" })).resolves.toHaveLength(1);
       expect(worker.output()).not.toMatch(/unhandled|uncaught/iu);
     },
   );
