@@ -14,16 +14,11 @@ const MAX_BYTES = 65_536;
 /** Where koa-body keeps the unparsed text before version 8; later versions and other parsers use `rawBody`. */
 const UNPARSED = Symbol.for("unparsedBody");
 
-/** Loads the package that reads bodies. Processes that serve no requests do without it. */
-export async function loadBodyReader(): Promise<typeof KoaBody.koaBody> {
-  const { koaBody } = await import("koa-body");
-  return koaBody;
-}
-
 type Middleware = ReturnType<typeof KoaBody.koaBody>;
 
+/** Loaded with the first body: a start, and processes that serve no requests, do without it. */
 async function loadTextReader(): Promise<Middleware> {
-  const koaBody = await loadBodyReader();
+  const { koaBody } = await import("koa-body");
   return koaBody({
     json: false,
     multipart: false,

@@ -12,7 +12,6 @@ import { type Directory, DIRECTORY_CALLS, type DirectoryInternals } from "../acc
 import { createKeys, loadServiceKeys } from "../accounts/keys/service-keys.ts";
 import type { Keys, SigningKey } from "../accounts/operations/keys.ts";
 import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
-import { loadBodyReader } from "../compat/request-body.ts";
 import { createRequestLog } from "../compat/request-log.ts";
 import { createRoutes } from "../compat/routes.ts";
 import type { Configuration } from "../config/configuration.ts";
@@ -148,7 +147,7 @@ interface StartOptions {
   readonly role?: Role | undefined;
   /** A command: ends its waiting for the clients of sessions that it has ended. */
   readonly interrupt?: AbortSignal | undefined;
-  /** Whether to load in advance what the first sign-in needs. Default: it is loaded with the first sign-in. */
+  /** Whether to load in advance what hashes passwords. Default: it is loaded with the first sign-in. */
   readonly warmsUp?: boolean | undefined;
   /** Hashes passwords at the lowest cost that Argon2 accepts. Default `false`: at the cost of the configuration. */
   readonly cheapHashes?: boolean | undefined;
@@ -220,9 +219,7 @@ async function build(
           if (interrupt?.aborted) break;
     });
     // If this fails, the first sign-in that is affected reports it.
-    const warmedUp = warmsUp
-      ? Promise.all([passwords.warm(), loadBodyReader()]).catch(() => undefined)
-      : undefined;
+    const warmedUp = warmsUp ? passwords.warm().catch(() => undefined) : undefined;
     if (isServer) await putInternalClients(configuration, clients, onWarning);
     const logRequest = createRequestLog(logger, keys.networks);
     http = createHttpServices(

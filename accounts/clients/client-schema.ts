@@ -21,8 +21,6 @@ import { clientAddressProblem, clientIdProblem, keyProblem, textProblem } from "
 /** The grants that a client can be registered for. */
 export const GRANT_TYPES = ["authorization_code", "refresh_token", "password"] as const;
 
-export type GrantType = (typeof GRANT_TYPES)[number];
-
 const MAX_ADDRESSES = 100;
 const MAX_SECRET = 512;
 const MAX_APIS = 100;

@@ -147,19 +147,3 @@ export async function confirmTyped(
 export function unknown(what: string): CommandFailure {
   return new CommandFailure(`There is no such ${what}.`, { code: "not_found" });
 }
-
-/** Options that set text members of the library: `--date-of-birth` sets `date_of_birth`. */
-export function textMembers(args: Arguments, names: readonly string[]): Record<string, string | null> {
-  const removed = args.list("remove") ?? [];
-  const members: Record<string, string | null> = {};
-  for (const name of names) {
-    const value = args.text(name);
-    const isRemoved = removed.includes(name);
-    if (value !== undefined && isRemoved) throw misused(`--${name} is both set and removed`);
-    if (value !== undefined) members[name.replaceAll("-", "_")] = value;
-    if (isRemoved) members[name.replaceAll("-", "_")] = null;
-  }
-  if (removed.some((name) => !names.includes(name)))
-    throw misused(`--remove takes one of ${names.join(", ")}`);
-  return members;
-}

@@ -99,7 +99,7 @@ it("--help loads nothing but the reader of the command line and the schemas, so 
   }
 });
 
-it("a server at rest has loaded what the first sign-in needs, and no metrics, no demo, no drivers and nothing for second factors", async () => {
+it("a server at rest has loaded what the first page needs and password hashing, and no metrics, no demo, no drivers, nothing that reads bodies and nothing for second factors", async () => {
   const file = join(folder, "config.json");
   const config = {
     ...configOf("embedded"),
@@ -122,7 +122,6 @@ it("a server at rest has loaded what the first sign-in needs, and no metrics, no
     "ejs",
     "ipaddr.js",
     "koa",
-    "koa-body",
     "koa-compose",
     "oidc-provider",
     "pino",
