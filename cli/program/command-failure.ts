@@ -52,7 +52,7 @@ export function sentenceOf(error: unknown): string {
   if (error instanceof StorageUnavailable && error.reason !== undefined)
     return `${capitalized(error.message)}. ${adviceFor(error)}`;
   if (error instanceof SignInError || error instanceof InvalidArgument) {
-    const message = error.message.endsWith(".") ? error.message : `${error.message}.`;
+    const message = /[.?]$/u.test(error.message) ? error.message : `${error.message}.`;
     // The name of an argument stays as it is written.
     return error instanceof InvalidArgument ? message : capitalized(message);
   }

@@ -274,6 +274,40 @@ describe("a view by the table alone", () => {
     expect(command).toEqual({ code: 2, out: "", err: `${message}.\n` });
   });
 
+  it.each([
+    ["audit", "action", "sing_in", /^filter\.action: unknown action sing_in; did you mean sign_in\?$/u],
+    ["audit", "action", "Ada!", /^filter\.action: unknown action$/u],
+    ["deliveries", "type", "UNASSIGNED", /^filter\.type: must be one of DELETE_ACCOUNT, /u],
+    ["deliveries", "receiver", "news", /^filter\.receiver: must be service:KEY, /u],
+    ["deliveries", "state", "lost", /^filter\.state: must be one of waiting, /u],
+  ] as const)("refuses a filter that nothing can match alike everywhere: %s by %s %s", async (...given) => {
+    const [noun, member, value, says] = given;
+    const list = Reflect.get(CALLS[noun](office.service), "list") as (filter: object) => Promise<unknown>;
+    const message = await list({ [member]: value }).then(
+      String,
+      (error: unknown) => (error as Error).message,
+    );
+    expect(message).toMatch(says);
+    expect(await call("GET", `/${noun}?${member}=${value}`)).toEqual([422, { detail: message }]);
+    const command = await office.here([noun, "list", `--${member}`, value, "--config", office.config]);
+    const end = message.endsWith("?") ? "" : ".";
+    expect(command).toMatchObject({ code: 2, err: expect.stringContaining(message + end) });
+  });
+
+  it("lists and shows receivers and deliveries", async () => {
+    const id = await office.waiting(await office.prepare());
+    const { notifications } = office.service;
+    expect(await call("GET", "/receivers?limit=1")).toEqual([
+      200,
+      await notifications.receivers({ limit: 1 }),
+    ]);
+    const receiver = await notifications.receiver("service:news");
+    expect(await call("GET", "/receivers/service%3Anews")).toEqual([200, receiver]);
+    expect(await call("GET", "/receivers/service%3Anone")).toEqual([404, undefined]);
+    expect(await call("GET", "/deliveries?limit=1")).toEqual([200, await notifications.list({ limit: 1 })]);
+    expect(await call("GET", `/deliveries/${id}`)).toEqual([200, await notifications.find(id)]);
+  });
+
   it("lists, shows and changes accounts", async () => {
     const { accounts } = office.service;
     const sub = await office.prepare();
