@@ -166,7 +166,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
 
   async "docs/audit.md 2"() {
     const { service, bob } = running;
-    await snippet("docs/audit.md 2", { service, sub: bob.sub, id: "msg_unknown" });
+    await snippet("docs/audit.md 2", { service, sub: bob.sub });
     const { items: records } = await service.audit.list({ account: bob.sub });
     expect(records[0]).toMatchObject({ action: "account.disabled", actor: { id: "support-desk" } });
     await service.accounts.enable(bob.sub);
@@ -303,10 +303,8 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
   },
 
   async "docs/operating-notifications.md 5"() {
-    const { parked } = await snippet("docs/operating-notifications.md 5", { service: running.service }, [
-      "parked",
-    ]);
-    expect(parked).toBeDefined();
+    const { items } = await snippet("docs/operating-notifications.md 5", { service: running.service }, ["items"]);
+    expect(items).toBeDefined();
   },
 
   async "docs/account-pages.md 2"() {
