@@ -303,7 +303,9 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
   },
 
   async "docs/operating-notifications.md 5"() {
-    const { items } = await snippet("docs/operating-notifications.md 5", { service: running.service }, ["items"]);
+    const { items } = await snippet("docs/operating-notifications.md 5", { service: running.service }, [
+      "items",
+    ]);
     expect(items).toBeDefined();
   },
 
