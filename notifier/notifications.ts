@@ -8,6 +8,7 @@ import type { AuditAction } from "../records/audit/actions.ts";
 import type { AuditDetail, Caller } from "../records/audit/audit-event.ts";
 import { answerContext } from "../records/deliveries/delivery-kinds.ts";
 import {
+  type Changed,
   type Delivery,
   type DeliveryAttempt,
   type DeliveryFilter,
@@ -120,16 +121,25 @@ export function createNotifications(
     return shown(delivery, states);
   }
 
-  /** The delivery after a change. */
-  async function changed(id: string): Promise<ShownDelivery> {
-    wake.deliveries();
-    const delivery = await find(id);
-    if (delivery === undefined) throw noDelivery();
-    return delivery;
-  }
-
-  async function requireDelivery(id: string): Promise<void> {
-    if ((await deliveries.find(id)) === undefined) throw noDelivery();
+  /**
+   * Prepares a change of a delivery. Everything is read before: after the commit, a read that fails would refuse what is done.
+   * @throws NotFound if there is no such delivery.
+   */
+  async function changing(
+    id: string,
+  ): Promise<{ readonly changed: Changed; readonly result: () => ShownDelivery }> {
+    const [found, states] = await Promise.all([deliveries.find(id), deliveries.receivers()]);
+    if (found === undefined) throw noDelivery();
+    let { payload: _sealed, ...delivery }: Delivery & { payload?: unknown } = found;
+    return {
+      changed(made) {
+        delivery = made;
+      },
+      result() {
+        wake.deliveries();
+        return shown(delivery, states);
+      },
+    };
   }
 
   async function reportOf(name: string): Promise<ReceiverReport> {
@@ -156,13 +166,13 @@ export function createNotifications(
       return delivery && { ...delivery, history: attempts.map((each) => openAttempt(id, each)) };
     },
     async redrive({ target: [id], input: { force }, caller }) {
-      await requireDelivery(id);
+      const { changed, result: made } = await changing(id);
       await record("delivery.redrive_requested", id, caller, { force });
-      const results = await deliveries.redrive([id], { supersedable: force ? [] : SUPERSEDABLE });
+      const results = await deliveries.redrive([id], { supersedable: force ? [] : SUPERSEDABLE, changed });
       const result = results.get(id) ?? "unknown";
       if (result !== "redriven") throw NOT_REDRIVEN[result]();
       events.emit("delivery.redriven", { id });
-      return changed(id);
+      return made();
     },
     async redriveAll({ input: { account, receiver, type, force }, caller }) {
       const filter = { ...subOf(account), ...(type && { type }) };
@@ -174,19 +184,19 @@ export function createNotifications(
       });
     },
     async sendNow({ target: [id], caller }) {
-      await requireDelivery(id);
+      const { changed, result: made } = await changing(id);
       await record("delivery.send_now_requested", id, caller);
-      const result = await deliveries.sendNow(id);
+      const result = await deliveries.sendNow(id, changed);
       if (result !== "due" && result !== "sending") throw NOT_SENT[result]();
-      return changed(id);
+      return made();
     },
     async discard({ target: [id], caller }) {
-      await requireDelivery(id);
+      const { changed, result: made } = await changing(id);
       await record("delivery.discard_requested", id, caller);
-      if (!(await deliveries.discard(id, BY_HAND)))
+      if (!(await deliveries.discard(id, BY_HAND, changed)))
         throw new SignInError("not_waiting", "not discarded: it neither waits nor is parked");
       events.emit("delivery.discarded", { id });
-      return changed(id);
+      return made();
     },
     async resume({ caller }) {
       const resumed: string[] = [];
@@ -217,18 +227,18 @@ export function createNotifications(
     list: async ({ input }) => pageOf(await receivers.report(), ({ receiver }) => receiver, input),
     find: ({ target: [name] }) => receivers.find(name),
     async pause({ target: [name], input: { reason }, caller }) {
-      await reportOf(name);
+      const report = await reportOf(name);
       // The reason is free text, so it is kept with the receiver while it is paused, and not in the audit.
       await record("receiver.pause_requested", name, caller);
       await breaker.pause(name, reason);
-      return reportOf(name);
+      return report.paused ? report : { ...report, paused: true, reason };
     },
     async resume({ target: [name], caller }) {
-      await reportOf(name);
+      const report = await reportOf(name);
       await record("receiver.resume_requested", name, caller);
       await breaker.resume(name);
       wake.deliveries();
-      return reportOf(name);
+      return { ...report, paused: false, reason: null, failures: 0, held_until: null };
     },
     async test({ target: [name], caller }) {
       await reportOf(name);

@@ -260,6 +260,9 @@ export interface PurgeLimits {
   readonly limit: number;
 }
 
+/** Gets a delivery as a change leaves it, so that nobody reads it again afterwards. Called again when the change is retried. */
+export type Changed = (delivery: Delivery) => void;
+
 export interface DeliveryStore {
   /**
    * Stores deliveries with the change that causes them, each at the end of its lane.
@@ -339,12 +342,12 @@ export interface DeliveryStore {
    */
   redrive(
     ids: readonly string[],
-    options: { readonly supersedable: readonly string[] },
+    options: { readonly supersedable: readonly string[]; readonly changed?: Changed },
   ): Promise<ReadonlyMap<string, RedriveResult>>;
   /** Makes a waiting delivery due, whatever the retry schedule says. The order of its lane stays. */
-  sendNow(id: string): Promise<SendNowResult>;
+  sendNow(id: string, changed?: Changed): Promise<SendNowResult>;
   /** Gives up a waiting or parked delivery; `false` when there is no such delivery. */
-  discard(id: string, reason: string): Promise<boolean>;
+  discard(id: string, reason: string, changed?: Changed): Promise<boolean>;
 
   /** Purges old data. @returns how many deliveries were changed; if `limit`, there may be more. */
   purge(limits: PurgeLimits): Promise<number>;

@@ -2,6 +2,7 @@
 import type { Transaction } from "../records.ts";
 import { PAGE, type Read, read } from "../records.ts";
 import {
+  type Changed,
   type DeliveryStore,
   type LaneKey,
   type ReceiverState,
@@ -23,6 +24,7 @@ import {
   receiverRecord,
   receiverRef,
   type StoredDelivery,
+  toDelivery,
   withoutPayload,
 } from "./delivery-kinds.ts";
 import { type LaneAccess, LaneEdit, laneQuery } from "./lanes.ts";
@@ -76,45 +78,56 @@ export function createByHand(access: LaneAccess): ByHand {
     tx: Transaction,
     ids: readonly string[],
     supersedable: ReadonlySet<string>,
+    changed?: Changed,
   ): Promise<ReadonlyMap<string, RedriveResult>> {
     const found = await tx.peekAll(ids.map(deliveryRef));
     const results = new Map<string, RedriveResult>(ids.map((id) => [id, "unknown"]));
     for (const wanted of byLane(found.filter((delivery) => delivery !== undefined))) {
       const edit = await LaneEdit.open(tx, access, wanted[0] as LaneKey);
       if (edit === undefined) continue;
-      for (const [id, result] of redriveLane(edit, wanted, supersedable)) results.set(id, result);
+      for (const [id, result] of redriveLane(edit, wanted, supersedable)) {
+        results.set(id, result);
+        const made = edit.get(id);
+        if (made !== undefined) changed?.(toDelivery(made));
+      }
     }
     return results;
   }
 
-  async function sendNow(tx: Transaction, id: string): Promise<SendNowResult> {
+  async function sendNow(tx: Transaction, id: string, changed?: Changed): Promise<SendNowResult> {
     const delivery = await tx.get(deliveryRef(id));
     if (delivery === undefined) return "unknown";
     const now = access.clock.now();
     if (delivery.state !== "waiting") return "over";
+    changed?.(toDelivery(delivery));
     if (delivery.lease !== null && delivery.lease.end > now) return "sending";
     // An earlier one that was given up may still be arriving.
     if (!delivery.isHead || (delivery.flight !== null && delivery.flight.end > now)) return "behind";
     const [receiver] = await tx.peekAll([receiverRef(delivery.receiver)]);
     if (receiver?.paused || (receiver?.heldUntil ?? 0) > now) return "held";
-    tx.put(deliveryRecord({ ...delivery, nextAttemptAt: delivery.storedAt, failedAt: null }));
+    const due = { ...delivery, nextAttemptAt: delivery.storedAt, failedAt: null };
+    tx.put(deliveryRecord(due));
+    changed?.(toDelivery(due));
     return "due";
   }
 
-  async function discard(tx: Transaction, id: string, reason: string): Promise<boolean> {
+  async function discard(tx: Transaction, id: string, reason: string, changed?: Changed): Promise<boolean> {
     const [delivery] = await tx.peekAll([deliveryRef(id)]);
     const edit = delivery && (await LaneEdit.open(tx, access, delivery));
     const state = edit?.get(id)?.state;
     if (edit === undefined || (state !== "waiting" && state !== "parked")) return false;
     edit.change(id, { ...OVER, state: "discarded", finishedAt: access.clock.now(), reason });
     edit.settle();
+    const made = edit.get(id);
+    if (made !== undefined) changed?.(toDelivery(made));
     return true;
   }
 
   return {
-    redrive: (ids, { supersedable }) => access.transact((tx) => redrive(tx, ids, new Set(supersedable))),
-    sendNow: (id) => access.transact((tx) => sendNow(tx, id)),
-    discard: (id, reason) => access.transact((tx) => discard(tx, id, reason)),
+    redrive: (ids, { supersedable, changed }) =>
+      access.transact((tx) => redrive(tx, ids, new Set(supersedable), changed)),
+    sendNow: (id, changed) => access.transact((tx) => sendNow(tx, id, changed)),
+    discard: (id, reason, changed) => access.transact((tx) => discard(tx, id, reason, changed)),
   };
 }
 
