@@ -19,7 +19,7 @@ import type { StepDescription } from "./steps/described-step.ts";
 import { newPassword, outcomeOf } from "./steps/new-password.ts";
 import type { Offers, Problem, RunningSignIn, SignInClient, Values } from "./steps/step.ts";
 import { stepPage } from "./steps/views.ts";
-import { foreignness, readSent, wantsJson } from "./submission.ts";
+import { originProblem, readSent, wantsJson } from "./submission.ts";
 
 export const CONFIRM_PATH = "/confirm";
 /** The parameter of the address for browsers that don't have the sign-in. */
@@ -260,7 +260,7 @@ export function createConfirmHandlers(
     // A browser that has no link learns that. A program has to send JSON from here first.
     if (link === undefined && !wantsJson(ctx)) return gone(ctx);
     const startAgain = { action: pathOf(ctx) };
-    const foreign = foreignness(ctx);
+    const foreign = originProblem(ctx);
     if (foreign !== undefined) return { kind: "forged", description: foreign, startAgain };
     const sent = await readSent(ctx);
     if (sent === undefined) return unreadable(ctx);

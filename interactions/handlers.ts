@@ -1,7 +1,7 @@
 /** The steps at `{base}/interaction/<id>` and below, for browsers and programs. */
 import type { ServiceContext } from "../provider/exchange.ts";
 import type { PageHandlers } from "../provider/pages.ts";
-import { foreignness, readSent, type Sent, wantsJson } from "./submission.ts";
+import { originProblem, readSent, type Sent, wantsJson } from "./submission.ts";
 import { CONFIRM_PATH, ELSEWHERE } from "./confirm.ts";
 import { type Reply, send, type Shown, shown, unreadable } from "./reply.ts";
 import type { PageServices } from "./services.ts";
@@ -84,7 +84,7 @@ export function createInteractionHandlers(
 
   async function submit(ctx: ServiceContext): Promise<Reply> {
     const target = await flow.target(ctx);
-    const foreign = foreignness(ctx);
+    const foreign = originProblem(ctx);
     const sent = foreign === undefined ? await readSent(ctx) : undefined;
     // What another site sends counts for nothing.
     if (target === undefined && (sent !== undefined || !wantsJson(ctx)))

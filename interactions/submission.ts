@@ -11,8 +11,8 @@ export function wantsJson(ctx: Pick<ServiceContext, "method" | "accepts" | "requ
   return ctx.accepts("html", "json") === "json";
 }
 
-/** What makes a request none of a page of this host; `undefined` if nothing does. */
-export function foreignness(ctx: ServiceContext): string | undefined {
+/** Why a request can't come from a page of this host; `undefined` if it can. */
+export function originProblem(ctx: ServiceContext): string | undefined {
   if (!wantsJson(ctx)) return isFromHere(ctx) ? undefined : "another site has sent this form";
   // A browser sends the true origin with a POST of JSON, which no form can send.
   const { origin } = new URL(ctx.exchange.deployment.url);

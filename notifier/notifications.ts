@@ -114,32 +114,31 @@ export function createNotifications(
     }
   }
 
-  async function find(id: string): Promise<ShownDelivery | undefined> {
+  /**
+   * Reads a delivery. What a change makes of it is set with `changed`, because everything is read before the commit: a read
+   * that fails after it would refuse what is done.
+   */
+  async function reading(id: string): Promise<
+    | {
+        readonly changed: Changed;
+        /** The delivery as it is known now. */
+        readonly show: () => ShownDelivery;
+      }
+    | undefined
+  > {
     const [found, states] = await Promise.all([deliveries.find(id), deliveries.receivers()]);
     if (found === undefined) return undefined;
-    const { payload: _sealed, ...delivery } = found;
-    return shown(delivery, states);
+    let { payload: _sealed, ...delivery }: Delivery & { payload?: unknown } = found;
+    return { changed: (made) => (delivery = made), show: () => shown(delivery, states) };
   }
 
-  /**
-   * Prepares a change of a delivery. Everything is read before: after the commit, a read that fails would refuse what is done.
-   * @throws NotFound if there is no such delivery.
-   */
-  async function changing(
-    id: string,
-  ): Promise<{ readonly changed: Changed; readonly result: () => ShownDelivery }> {
-    const [found, states] = await Promise.all([deliveries.find(id), deliveries.receivers()]);
-    if (found === undefined) throw noDelivery();
-    let { payload: _sealed, ...delivery }: Delivery & { payload?: unknown } = found;
-    return {
-      changed(made) {
-        delivery = made;
-      },
-      result() {
-        wake.deliveries();
-        return shown(delivery, states);
-      },
-    };
+  /** Makes a change of one delivery. @param change rejects if it changes nothing. @throws NotFound if there is no such delivery. */
+  async function changing(id: string, change: (changed: Changed) => Promise<void>): Promise<ShownDelivery> {
+    const delivery = await reading(id);
+    if (delivery === undefined) throw noDelivery();
+    await change(delivery.changed);
+    wake.deliveries();
+    return delivery.show();
   }
 
   async function reportOf(name: string): Promise<ReceiverReport> {
@@ -162,17 +161,17 @@ export function createNotifications(
       return { items: found.map((each) => shown(each, states)), next };
     },
     async find({ target: [id] }) {
-      const [delivery, attempts] = await Promise.all([find(id), deliveries.attempts(id)]);
-      return delivery && { ...delivery, history: attempts.map((each) => openAttempt(id, each)) };
+      const [delivery, attempts] = await Promise.all([reading(id), deliveries.attempts(id)]);
+      return delivery && { ...delivery.show(), history: attempts.map((each) => openAttempt(id, each)) };
     },
     async redrive({ target: [id], input: { force }, caller }) {
-      const { changed, result: made } = await changing(id);
-      await record("delivery.redrive_requested", id, caller, { force });
-      const results = await deliveries.redrive([id], { supersedable: force ? [] : SUPERSEDABLE, changed });
-      const result = results.get(id) ?? "unknown";
-      if (result !== "redriven") throw NOT_REDRIVEN[result]();
-      events.emit("delivery.redriven", { id });
-      return made();
+      return changing(id, async (changed) => {
+        await record("delivery.redrive_requested", id, caller, { force });
+        const results = await deliveries.redrive([id], { supersedable: force ? [] : SUPERSEDABLE, changed });
+        const result = results.get(id) ?? "unknown";
+        if (result !== "redriven") throw NOT_REDRIVEN[result]();
+        events.emit("delivery.redriven", { id });
+      });
     },
     async redriveAll({ input: { account, receiver, type, force }, caller }) {
       const filter = { ...subOf(account), ...(type && { type }) };
@@ -184,19 +183,19 @@ export function createNotifications(
       });
     },
     async sendNow({ target: [id], caller }) {
-      const { changed, result: made } = await changing(id);
-      await record("delivery.send_now_requested", id, caller);
-      const result = await deliveries.sendNow(id, changed);
-      if (result !== "due" && result !== "sending") throw NOT_SENT[result]();
-      return made();
+      return changing(id, async (changed) => {
+        await record("delivery.send_now_requested", id, caller);
+        const result = await deliveries.sendNow(id, changed);
+        if (result !== "due" && result !== "sending") throw NOT_SENT[result]();
+      });
     },
     async discard({ target: [id], caller }) {
-      const { changed, result: made } = await changing(id);
-      await record("delivery.discard_requested", id, caller);
-      if (!(await deliveries.discard(id, BY_HAND, changed)))
-        throw new SignInError("not_waiting", "not discarded: it neither waits nor is parked");
-      events.emit("delivery.discarded", { id });
-      return made();
+      return changing(id, async (changed) => {
+        await record("delivery.discard_requested", id, caller);
+        if (!(await deliveries.discard(id, BY_HAND, changed)))
+          throw new SignInError("not_waiting", "not discarded: it neither waits nor is parked");
+        events.emit("delivery.discarded", { id });
+      });
     },
     async resume({ caller }) {
       const resumed: string[] = [];

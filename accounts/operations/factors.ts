@@ -51,7 +51,7 @@ export const CHANGES = { ...ONE, role: "administrator", confirm: "none", errors:
 export const HELPS = { ...CHANGES, effect: "verb", role: "support", confirm: "page" } as const;
 export const ANY = { target: [SUB], input: {} } as const;
 
-/** They are calls of `accounts`, because a factor belongs to one account. */
+/** Called on `accounts`: a factor belongs to one account. */
 export const factorRows = {
   /**
    * Shows the second factors of an account.

@@ -131,7 +131,7 @@ export class CommitRun {
     return upsertedIds[0] !== undefined;
   }
 
-  /** A guard of every record that the commit only expects: commits that change the record then conflict with it. */
+  /** Writes a guard for each record that the commit only expects, so that a commit that changes the record conflicts with it. */
   #guards(live: Live, parents: readonly Ref[]): Set<string> {
     const { expect = [], put = [], remove = [] } = this.#change;
     const written = new Set([...put, ...remove].map(idOf));

@@ -14,7 +14,7 @@ import type { DeviceCookies } from "../device-cookie.ts";
 import type { SendOptions } from "../page.ts";
 import { type Reply, send, shown, unreadable } from "../reply.ts";
 import type { PageServices } from "../services.ts";
-import { foreignness, readSent, type Sent } from "../submission.ts";
+import { originProblem, readSent, type Sent } from "../submission.ts";
 import type { AccountGate } from "./gate.ts";
 import { HOME, type PersonLocals, type PersonView, type PublishedView } from "./person-view.ts";
 import type { AccountSeals, Notice } from "./seals.ts";
@@ -193,7 +193,7 @@ export function createPersonPages(
     ctx: ServiceContext,
     request: AccountRequest,
   ): Promise<Reply | undefined> {
-    const description = foreignness(ctx);
+    const description = originProblem(ctx);
     if (description !== undefined) return { kind: "forged", description };
     // Who signs in again must know that this form is lost. Its text is not kept: it is personal, and may be a password.
     const unsaved = `unsaved=${seals.sealUnsaved(request.path)}`;

@@ -35,7 +35,7 @@ const invalid = (problem: Problem): Invalid => ({ kind: "invalid", problems: [pr
 
 export const PASSKEY_REFUSED: Invalid = invalid({ code: "new-passkey-refused", fields: [] });
 
-/** What is wrong with the name of a new passkey; `undefined` if nothing is. */
+/** The problem with the name of a new passkey; `undefined` if there is none. */
 export const nameProblem = (values: Values): Invalid | undefined =>
   passkeyName(values.get("name") ?? "") === undefined
     ? invalid({ code: "passkey-name", fields: ["name"] })

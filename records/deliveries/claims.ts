@@ -1,7 +1,7 @@
 /**
- * Claims the heads of lanes, and records the outcomes. It does not use `transact`. Looking for what is due passes the
- * versions that it has read on to the claim, and the claim those that it wrote to `finish`, so nothing is read again;
- * and neither has a condition on the receiver, whose record all its deliveries share.
+ * Claims the heads of lanes, and records the outcomes. It does not use `transact`, so that nothing is read twice: a claim
+ * gets the versions that the search for due deliveries has read, and `finish` those that the claim wrote. Neither expects
+ * the receiver to be unchanged, because all of its deliveries share that record.
  */
 import type {
   AttemptRecord,
@@ -72,7 +72,7 @@ interface Found {
   readonly heads: readonly Read<StoredDelivery>[];
 }
 
-/** A delivery and its lane as a claim wrote them. */
+/** A delivery and its lane, as the claim wrote them. */
 interface Left {
   readonly own: Read<StoredDelivery>;
   readonly lane: Read<Lane>;
