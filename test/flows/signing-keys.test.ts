@@ -217,10 +217,11 @@ describe("a rotation of the signing keys", () => {
     running.service.provider.on("grant.success", (ctx) => grants.push(ctx.oidc.params?.["grant_type"]));
     const browser = await news.browser().get(news.authorizeUrl({ scope: "openid" }));
     const { kid } = await rotateAll();
-    clock.advance(HOUR - 1);
+    // The sign-in ends with the hour, and Redis counts the rest of it in real time.
+    clock.advance(HOUR - 30);
     expect(running.service.provider).not.toBe(undefined);
     await signIn(browser);
-    clock.advance(1);
+    clock.advance(30);
     const code = browser.location?.searchParams.get("code") ?? "";
     expect(kidOf(readTokens(await news.exchange(code)))).toBe(kid);
     expect(grants).toEqual(["authorization_code"]);
