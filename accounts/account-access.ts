@@ -1,10 +1,10 @@
 /** What an account may use: its services, and its sessions, codes and tokens. */
-import type { Clock } from "../core/clock.ts";
 import { ConditionFailed, NotFound } from "../core/errors.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
+import type { AccountServices } from "./services.ts";
 import { ownValue, withEntry, withoutEntries } from "../core/untrusted-keys.ts";
-import { type AccountInternals, isDisabled, passwordGeneration, toAccount } from "./account.ts";
+import { type AccountInternals, isDisabled, passwordGeneration } from "./account.ts";
 import type { AccountDecision, AccountWriter } from "./account-change.ts";
 import { generationAt, raised } from "./generations.ts";
 import type { Account, accounts } from "./operations/accounts.ts";
@@ -24,9 +24,15 @@ export function noAccount(): NotFound {
 
 export function createAccountAccess(
   writer: AccountWriter,
-  directory: Pick<DirectoryRecords, "listClients">,
-  clock: Clock,
+  { clock, storage: { directory } }: Pick<AccountServices, "clock" | "storage">,
+  toAccount: (record: AccountRecord) => Account,
 ): { readonly operations: Access; readonly internals: AccountAccess } {
+  /** The account after a change. @throws NotFound if there is none. */
+  function shown(record: AccountRecord | undefined): Account {
+    if (record === undefined) throw noAccount();
+    return toAccount(record);
+  }
+
   async function setDisabled(
     { target: [sub], caller }: Call<typeof accounts.rows.disable>,
     action: "account.disabled" | "account.enabled",
@@ -132,12 +138,6 @@ export function createAccountAccess(
     },
   };
   return { operations, internals };
-}
-
-/** The account after a change. @throws NotFound if there is none. */
-export function shown(record: AccountRecord | undefined): Account {
-  if (record === undefined) throw noAccount();
-  return toAccount(record);
 }
 
 function assigned(before: AccountRecord, service: string, value: number | null): AccountDecision {

@@ -26,7 +26,16 @@ type EndReason = Exclude<SessionEnd, "signed_out" | "limit">;
 
 type Services = Pick<
   AccountServices,
-  "storage" | "clock" | "events" | "sealer" | "keys" | "grantable" | "cleanup" | "onDeliveries" | "onMail"
+  | "storage"
+  | "clock"
+  | "events"
+  | "sealer"
+  | "keys"
+  | "fields"
+  | "grantable"
+  | "cleanup"
+  | "onDeliveries"
+  | "onMail"
 >;
 
 /** The name of an account change in events and in the audit. */
@@ -177,7 +186,7 @@ export class AccountWriter {
     { sub, caller, isNew }: { readonly sub: string; readonly caller: Caller; readonly isNew: boolean },
     decide: Decide<Reason, Result>,
   ): Promise<ChangedAccount<Reason, Result>> {
-    const { storage, sealer, keys, clock } = this.#services;
+    const { storage, sealer, keys, clock, fields } = this.#services;
     const before = isNew ? undefined : await readAccount(tx, sub);
     const decision = await decide(before, tx);
     if (decision === undefined) return { record: before, changed: false };
@@ -198,7 +207,7 @@ export class AccountWriter {
       putRemoval(tx, "account", sub, clock);
       for (const { id } of before?.address_undos ?? []) tx.remove(CONFIRMATION.ref(["address-undo", id]));
     }
-    const deliveries = await planNotifications(tx, step, { sealer, at });
+    const deliveries = await planNotifications(tx, step, { sealer, fields, at });
     await storage.deliveries.add(tx, deliveries);
     const hasNewPassword = record && before && passwordGeneration(record) !== passwordGeneration(before);
     if (hasNewPassword)

@@ -1,7 +1,7 @@
 /** The arguments of the calls for accounts. The comment of a key is its documentation, in editors and in `docs/`. */
 import { z } from "zod";
 import { described } from "../config/documented-schema.ts";
-import { exactly, flag, integer, mapOf, ruled, whenValid } from "./arguments.ts";
+import { anyString, exactly, flag, integer, mapOf, ruled, whenValid } from "./arguments.ts";
 import { readForeignHash } from "./passwords/password-formats.ts";
 import { roleNames } from "./roles.ts";
 import { appSecret } from "./factors/factor.ts";
@@ -40,6 +40,13 @@ const fields = {
   }),
   /** The portal that the account belongs to. Default: none. */
   portal: described(rule("portal").nullish(), { form: "the key of a portal" }),
+  /**
+   * Values of the fields that the service has besides these: name → text, or `null` for none. Those that are left out stay as they
+   * are. Default: none.
+   */
+  attributes: described(mapOf(anyString, anyString.nullable()).meta({ option: "changes" }).optional(), {
+    form: "an object: name of a field → text or `null`",
+  }),
   /** Whether the address is confirmed to be the person's. Default: `false`. */
   email_verified: described(flag().optional(), { form: "`true` or `false`" }),
 };

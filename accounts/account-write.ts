@@ -5,7 +5,6 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import { AlreadyExists, IdentifierTaken, NameTaken, UnknownReference } from "../core/errors.ts";
-import type { Sealer } from "../core/sealing.ts";
 import type { NewDelivery } from "../records/deliveries/delivery.ts";
 import { deliveryContext } from "../records/deliveries/delivery-kinds.ts";
 import type { AccountRecord, EntryKind } from "../records/directory/directory.ts";
@@ -28,6 +27,7 @@ import {
   type PlannedDirectory,
   type PlannedEntry,
 } from "./plan.ts";
+import type { AccountServices } from "./services.ts";
 
 /** An account before and after a change; `undefined` if there is none. */
 interface AccountStep {
@@ -178,9 +178,9 @@ function groupsOf(services: readonly (PlannedEntry | undefined)[]): RefTo<Stored
 export async function planNotifications(
   tx: Transaction,
   { before, after }: AccountStep,
-  { sealer, at }: { readonly sealer: Sealer; readonly at: number },
+  { sealer, fields, at }: Pick<AccountServices, "sealer" | "fields"> & { readonly at: number },
 ): Promise<NewDelivery[]> {
-  const types = before === undefined ? [] : causedBy(before, after);
+  const types = before === undefined ? [] : causedBy(before, after, fields);
   if (before === undefined || types.length === 0) return [];
   const directory = { findEntries: (refs: readonly RefTo<StoredEntry>[]) => tx.peekAll(refs) };
   const entries = await readPlannedDirectory(directory, [before, after ?? before]);

@@ -5,7 +5,7 @@ import type { AccountRecord, ClientRecord, Consent } from "../records/directory/
 import type { Transaction } from "../records/records.ts";
 import type { ImportedAccount, NewAccount } from "./account-schema.ts";
 import type { SignInName } from "./names.ts";
-import { personFields } from "./profile-fields.ts";
+import type { PersonFields } from "./profile-fields.ts";
 import type { SeedMark } from "./seed-marks.ts";
 import type { Account } from "./operations/accounts.ts";
 import type { FactorChanges, FirstWay } from "./factors/factor.ts";
@@ -230,13 +230,13 @@ export function passwordGeneration({ ways }: PasswordOwner): number {
 }
 
 /** The record as the public calls show it: without the password hash and internal fields. */
-export function toAccount(record: AccountRecord): Account {
+export function toAccount(record: AccountRecord, fields: PersonFields): Account {
   return {
     sub: record.sub,
     user_id: record.user_id,
     email: record.email,
     email_verified: record.email_verified,
-    ...personFields(record),
+    ...fields.shown(record),
     services: { ...record.services },
     roles: { ...record.roles },
     disabled: isDisabled(record),

@@ -21,7 +21,7 @@ import {
   stateOf,
   toAccount,
 } from "./account.ts";
-import { createAccountAccess, noAccount, shown, withPassword } from "./account-access.ts";
+import { createAccountAccess, noAccount, withPassword } from "./account-access.ts";
 import { type AccountAction, AccountWriter, type Decide } from "./account-change.ts";
 import {
   importedAccount,
@@ -36,13 +36,13 @@ import { type FirstWay, type NewPassword, withReview } from "./factors/factor.ts
 import { appRecord, createFactorWriter } from "./factors/factor-writer.ts";
 import { createSignIns } from "./passwords/authenticate.ts";
 import { createConsents } from "./clients/consents.ts";
-import { type Accounts, accounts } from "./operations/accounts.ts";
+import { type Account, type Accounts, accounts } from "./operations/accounts.ts";
 import { facade, type Handlers } from "./operations/operation.ts";
 import { requireRoles } from "./roles.ts";
 import { canSignIn, hasWay, isReplaceable, WAYS } from "./ways/ways.ts";
 import { putMarks, readMark, type SeedMark } from "./seed-marks.ts";
 import { FULL_NAME, type NamedPerson, normalName, readName } from "./names.ts";
-import { PERSON_FIELD_NAMES, PERSON_FIELDS, personFields } from "./profile-fields.ts";
+import type { PersonFields } from "./profile-fields.ts";
 import type { AccountServices } from "./services.ts";
 
 /**
@@ -57,8 +57,9 @@ const SEVEN_DAYS_MS = 7 * 24 * HOUR_MS;
 export function createAccounts(
   services: Omit<AccountServices, "accounts" | "clients" | "directory">,
 ): Accounts & AccountInternals {
-  const { passwords, clock, events } = services;
+  const { passwords, clock, events, fields } = services;
   const { directory } = services.storage;
+  const shown = (record: AccountRecord): Account => toAccount(record, fields);
   const writer = new AccountWriter(services);
   const factors = createFactorWriter(services);
   const notices = createNotices(services);
@@ -73,13 +74,10 @@ export function createAccounts(
     return { kind: "password", hash: await passwords.hash(password) };
   }
 
-  /** @throws InvalidArgument for a value that is wrong now, such as a date of birth in the future. The schemas don't know the time. */
-  function checkNow(what: string, given: AccountChanges): void {
-    for (const field of PERSON_FIELD_NAMES) {
-      const value = given[field];
-      const problem = typeof value === "string" ? PERSON_FIELDS[field].problem(value, clock) : undefined;
-      if (problem !== undefined) throw invalid(what, [{ path: [field], message: problem }]);
-    }
+  /** @throws InvalidArgument for a value that is wrong now, such as a date of birth in the future, and for unknown attributes. */
+  function checkFields(given: AccountChanges): void {
+    const problems = fields.problems(given, clock);
+    if (problems.length > 0) throw invalid("account", problems);
   }
 
   async function store(
@@ -114,7 +112,7 @@ export function createAccounts(
         const { app } = input;
         if (app !== undefined) tx.create(AUTHENTICATOR_APP.record(appRecord(services, sub, app.secret, 0)));
         const fresh = {
-          ...newRecord(input, sub, userId, now),
+          ...newRecord(input, fields, { sub, user_id: userId, now }),
           ...more,
         };
         if (first === undefined) return { action, record: fresh, drawsNumber };
@@ -148,7 +146,7 @@ export function createAccounts(
     caller: Caller,
     marks: readonly SeedMark[] = [],
   ): Promise<AccountRecord> {
-    checkNow("account", account);
+    checkFields(account);
     const { password_hash: hash = null } = account;
     const first = hash === null ? await firstOf(account, "imported") : ({ kind: "password", hash } as const);
     if (account.user_id !== undefined) await directory.passUserId(account.user_id);
@@ -180,7 +178,7 @@ export function createAccounts(
     return { sessions_generation, tokens_generation };
   }
 
-  const access = createAccountAccess(writer, directory, clock);
+  const access = createAccountAccess(writer, services, shown);
   const secondFactors = createAccountFactors(writer, factors, services);
 
   const operations: Handlers<typeof accounts.rows> = {
@@ -188,49 +186,49 @@ export function createAccounts(
     ...secondFactors.operations,
 
     async create({ input, caller }) {
-      checkNow("account", input);
+      checkFields(input);
       const { record } = await store("account.created", input, await firstOf(input, "new"), caller);
-      return toAccount(record);
+      return shown(record);
     },
 
-    import: async ({ input, caller }) => toAccount(await importAccount(input, caller)),
+    import: async ({ input, caller }) => shown(await importAccount(input, caller)),
 
     async find({ target: [sub] }) {
       const record = await directory.findAccount(sub);
-      return record && toAccount(record);
+      return record && shown(record);
     },
 
     async findByLogin({ target: [login] }) {
       const record = await signIns.recordByName(readName(login));
-      return record && toAccount(record);
+      return record && shown(record);
     },
 
     async findByUserId({ input: { user_id } }) {
       const record = await directory.findAccountByNumber(user_id);
-      return record && toAccount(record);
+      return record && shown(record);
     },
 
     async list({ input: { limit, after } }) {
       const page = { limit: limit + 1, after: after === undefined ? undefined : numberOf(after) };
       const records = await directory.listAccounts(page);
-      const items = records.slice(0, limit).map((record) => toAccount(record));
+      const items = records.slice(0, limit).map(shown);
       const last = records.length > limit ? items.at(-1) : undefined;
       return { items, next: last === undefined ? null : String(last.user_id) };
     },
 
     async update({ target: [sub], input: changes, caller }) {
-      checkNow("account", changes);
+      checkFields(changes);
       const { record } = await writer.change(sub, caller, (before) => {
         if (before === undefined) return undefined;
-        const after = applied(before, changes);
+        const after = applied(before, changes, fields);
         if (losesAddress(before, after)) throw new NotApplicable(CONFIRMED_ADDRESS);
-        const fields = Object.keys(after) as (keyof AccountRecord)[];
-        const changed = fields.filter((field) => (before[field] ?? null) !== (after[field] ?? null));
+        const changed = [...changedAddress(before, after), ...fields.changed(before, after)];
         if (changed.length === 0) return undefined;
         const detail = { fields: changed.join(" ") };
         const mails = notices.addressChanged(before, after);
         return { action: "account.updated", record: after, detail, mails };
       });
+      if (record === undefined) throw noAccount();
       return shown(record);
     },
 
@@ -296,8 +294,7 @@ export function createAccounts(
         // account.
         const link = isGuarded && before.email_verified ? undo.link : undefined;
         const after = { ...before, email, email_verified: true, address_undos };
-        const fields = (["email", "email_verified"] as const).filter((each) => before[each] !== after[each]);
-        const detail = { fields: fields.join(" ") };
+        const detail = { fields: changedAddress(before, after).join(" ") };
         const mails = notices.addressChanged(before, after, link);
         return { action: "account.updated", record: after, detail, mails, result: { isGuarded } };
       };
@@ -375,13 +372,16 @@ function isStill(record: AccountRecord | undefined, as: AccountState): record is
   return email === as.email && password_generation === as.password_generation;
 }
 
-function newRecord(input: ImportedAccount, sub: string, userId: number, now: number): AccountRecord {
+function newRecord(
+  input: ImportedAccount,
+  fields: PersonFields,
+  { now, ...identifiers }: Pick<AccountRecord, "sub" | "user_id"> & { readonly now: number },
+): AccountRecord {
   return {
-    sub,
-    user_id: userId,
+    ...identifiers,
     email: input.email,
     email_verified: input.email_verified ?? false,
-    ...personFields(input),
+    ...fields.stored({}, input),
     services: input.services ?? {},
     ...(input.roles !== undefined && { roles: input.roles }),
     ways: input.app === undefined ? {} : { app: true, generation: 1 },
@@ -405,12 +405,14 @@ function losesAddress(before: AccountRecord, after: AccountRecord): boolean {
   return before.email_verified || before.email !== after.email;
 }
 
-function applied(before: AccountRecord, changes: AccountChanges): AccountRecord {
-  const fields = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
-  const after: AccountRecord = { ...before, ...fields };
-  const isNewAddress = after.email !== before.email && changes.email_verified === undefined;
-  return isNewAddress ? { ...after, email_verified: false } : after;
+function applied(before: AccountRecord, changes: AccountChanges, fields: PersonFields): AccountRecord {
+  const { attributes: _replaced, ...rest } = before;
+  const { email = before.email, email_verified = email === before.email && before.email_verified } = changes;
+  return { ...rest, email, email_verified, ...fields.stored(before, changes) };
 }
+
+const changedAddress = (before: AccountRecord, after: AccountRecord): string[] =>
+  (["email", "email_verified"] as const).filter((each) => before[each] !== after[each]);
 
 /** Mail about security. None is sent without a sender address. */
 function createNotices({

@@ -3,16 +3,13 @@
  * "Events" and "Notification" of the interface document.
  */
 import type { AccountRecord, EntryRecord } from "../records/directory/directory.ts";
-import { PERSON_FIELD_NAMES, PERSON_FIELDS, type PersonField } from "./profile-fields.ts";
+import { type FieldValues, type PersonFields, valueOf } from "./profile-fields.ts";
 
 /** All notification types, spelled exactly as documented. A receiver lists those that it takes. */
 export const NOTIFICATION_TYPES = ["DELETE_ACCOUNT", "UNASSINGED_FROM_SERVICE", "PROFILE_CHANGED"] as const;
 
 /** The documented `notification_type`. */
 export type NotificationType = (typeof NOTIFICATION_TYPES)[number];
-
-/** The fields of which a change of value is a `PROFILE_CHANGED`. */
-const NOTIFYING = ["email", ...PERSON_FIELD_NAMES.filter((field) => PERSON_FIELDS[field].notifies)] as const;
 
 /** What happened, and when. */
 interface PlannedAction {
@@ -22,7 +19,8 @@ interface PlannedAction {
 }
 
 /** The parts of an account that the plan reads. */
-export type PlannedAccount = Pick<AccountRecord, "sub" | "user_id" | "email" | "services" | PersonField>;
+export type PlannedAccount = Pick<AccountRecord, "sub" | "user_id" | "email" | "services" | "portal"> &
+  FieldValues;
 
 /** The parts of a directory entry that the plan reads. */
 export interface PlannedEntry {
@@ -75,11 +73,16 @@ export interface PlanDecision {
 }
 
 /** Which notifications a change causes. `after` is `undefined` for a deletion. */
-export function causedBy(before: PlannedAccount, after: PlannedAccount | undefined): NotificationType[] {
+export function causedBy(
+  before: PlannedAccount,
+  after: PlannedAccount | undefined,
+  fields: PersonFields,
+): NotificationType[] {
   if (after === undefined) return ["DELETE_ACCOUNT"];
   const types: NotificationType[] = [];
   if (unassigned(before, after).length > 0) types.push("UNASSINGED_FROM_SERVICE");
-  if (NOTIFYING.some((field) => before[field] !== after[field])) types.push("PROFILE_CHANGED");
+  const isChanged = fields.rows.some((row) => row.notifies && valueOf(row, before) !== valueOf(row, after));
+  if (isChanged || before.email !== after.email) types.push("PROFILE_CHANGED");
   return types;
 }
 

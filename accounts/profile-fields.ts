@@ -1,20 +1,31 @@
 /**
- * The fields of a person, a row each. Records, arguments, answers, claims, notifications and forms
- * walk these rows; the address has rules of its own.
+ * The fields of a person, a row each. A service makes its list once, at the start: these rows, and those that are added to them.
+ * Records, arguments, answers, claims, notifications and forms walk the list; the address has rules of its own.
  */
-import type { REGISTRATION_FIELDS } from "../config/pages.ts";
+import type { InteractionSettings } from "../config/pages.ts";
 import type { Clock } from "../core/clock.ts";
-import { FULL_NAME, personNameProblem, usernameProblem } from "./names.ts";
+import { ownValue } from "../core/untrusted-keys.ts";
+import { chosenUsernameProblem, FULL_NAME, personNameProblem, usernameProblem } from "./names.ts";
 import { birthDateProblem, keyProblem, localeProblem, type Problem, textProblem } from "./text-rules.ts";
 
-/** A field that the registration form can ask for. */
-export type ProfileField = (typeof REGISTRATION_FIELDS)[number];
+/** A text for people: the same in all languages, or one for each. */
+export type LocalText = string | Readonly<Record<string, string>>;
 
-interface FieldRow {
+export interface FieldRow {
+  /** Its name in arguments, answers and forms. */
+  readonly name: string;
+  /** Whether records, arguments and answers have it under `attributes`. Default: it is a member of their own. */
+  readonly isAttribute?: true;
   /** What is wrong with a value, completing "must …". Some values are wrong only at a certain time. */
   readonly problem: (value: string, clock?: Clock) => Problem;
-  /** How a form asks people for it. Missing: only operators set it. */
-  readonly input?: {
+  /** What else is wrong with a value that a person chooses. Default: nothing. */
+  readonly choiceProblem?: (value: string) => EnteredProblem | undefined;
+  /** Who changes it: the person on the profile page, or only operators. */
+  readonly edit: "person" | "operator";
+  /** Whether the registration form asks for it. Default: it doesn't. */
+  readonly registration?: "required" | "optional" | undefined;
+  /** How a form asks for it. */
+  readonly input: {
     readonly type: "text" | "date" | "select";
     /** A value of the HTML attribute `autocomplete`. */
     readonly autocomplete?: string;
@@ -23,85 +34,249 @@ interface FieldRow {
     /** The field that stands beside it, on the same line, if it comes next. */
     readonly beside?: string;
   };
-  /** The claim of the scope `profile` that has its value. */
-  readonly claim?: string;
+  /** The claim that has its value, and the scope that asks for the claim. Default: no client reads it. */
+  readonly claim?: { readonly name: string; readonly scope: string };
   /** Whether it is a member of the documented profile. */
   readonly isDocumented: boolean;
   /** Whether a change is a `PROFILE_CHANGED`. */
   readonly notifies: boolean;
+  /** Whether its value is about a person: then it is in no log, audit record or error. */
+  readonly isPersonal: boolean;
+  /** What people call it. Default: the texts of the locale files. */
+  readonly texts?: { readonly label: LocalText; readonly options?: Readonly<Record<string, LocalText>> };
 }
 
-const GENDERS = ["female", "male", "other"];
+const profile = (name: string): NonNullable<FieldRow["claim"]> => ({ name, scope: "profile" });
 
 const rows = {
   username: {
     problem: usernameProblem,
+    edit: "person",
     input: { type: "text", autocomplete: "username" },
-    claim: "preferred_username",
+    claim: profile("preferred_username"),
     isDocumented: false,
     notifies: true,
+    isPersonal: true,
   },
   name: {
     problem: personNameProblem,
+    edit: "person",
     input: { type: "text", autocomplete: "given-name", beside: "surname" },
-    claim: "given_name",
+    claim: profile("given_name"),
     isDocumented: true,
     notifies: true,
+    isPersonal: true,
   },
   surname: {
     problem: personNameProblem,
+    edit: "person",
     input: { type: "text", autocomplete: "family-name" },
-    claim: "family_name",
+    claim: profile("family_name"),
     isDocumented: true,
     notifies: true,
+    isPersonal: true,
   },
   date_of_birth: {
     problem: birthDateProblem,
+    edit: "person",
     input: { type: "date", autocomplete: "bday", beside: "gender" },
-    claim: "birthdate",
+    claim: profile("birthdate"),
     isDocumented: true,
     notifies: true,
+    isPersonal: true,
   },
   gender: {
     problem: textProblem,
-    input: { type: "select", autocomplete: "sex", options: GENDERS },
-    claim: "gender",
+    edit: "person",
+    input: { type: "select", autocomplete: "sex", options: ["female", "male", "other"] },
+    claim: profile("gender"),
     isDocumented: true,
     notifies: true,
+    isPersonal: true,
   },
   locale: {
     problem: localeProblem,
+    edit: "person",
     input: { type: "select" },
-    claim: "locale",
+    claim: profile("locale"),
     isDocumented: false,
     notifies: false,
+    isPersonal: true,
   },
   portal: {
     problem: keyProblem,
+    edit: "operator",
+    input: { type: "text" },
     isDocumented: false,
     notifies: false,
+    isPersonal: false,
   },
-} satisfies Readonly<Record<string, FieldRow>>;
+} satisfies Readonly<Record<string, Omit<FieldRow, "name" | "isAttribute">>>;
 
+/** A field that every service has. */
 export type PersonField = keyof typeof rows;
 
-export const PERSON_FIELDS: Readonly<Record<PersonField, FieldRow>> = rows;
+export const PERSON_FIELDS: Readonly<Record<PersonField, Omit<FieldRow, "name">>> = rows;
 
 /** In the order in which an account shows them. */
 export const PERSON_FIELD_NAMES = Object.keys(rows) as readonly PersonField[];
 
-/** A field that people can change themselves. */
-export type OwnField = {
-  [field in PersonField]: (typeof rows)[field] extends { readonly input: object } ? field : never;
-}[PersonField];
+/** The members of the documented profile after `sub` and `email`, in their order. No service adds to it. */
+export const DOCUMENTED_FIELDS = PERSON_FIELD_NAMES.filter((field) => PERSON_FIELDS[field].isDocumented);
 
-/** The fields that people can change themselves, in the order of the profile page: the full name first. */
-export const OWN_FIELDS: readonly OwnField[] = [
-  ...FULL_NAME,
-  ...PERSON_FIELD_NAMES.filter((field): field is OwnField => PERSON_FIELDS[field].input !== undefined).filter(
-    (field) => !FULL_NAME.some((part) => part === field),
-  ),
-];
+/** What has values of the fields: a record, an argument, an answer or a form. */
+export type FieldValues = { readonly [field in PersonField]?: string | null | undefined } & {
+  /** Missing: none. */
+  readonly attributes?: Readonly<Record<string, string | null>> | undefined;
+};
+
+/** The value of a field; `null` without one. */
+export function valueOf({ name, isAttribute }: FieldRow, values: FieldValues): string | null {
+  const members: Readonly<Record<string, unknown>> = isAttribute ? (values.attributes ?? {}) : values;
+  return (ownValue(members, name) ?? null) as string | null;
+}
+
+/** Something that is wrong with a value, by the path to it. */
+interface FieldIssue {
+  readonly path: readonly string[];
+  readonly message: string;
+}
+
+/** The fields of the persons of one service. */
+export interface PersonFields {
+  /** In the order in which an account shows them. */
+  readonly rows: readonly FieldRow[];
+  /** Those that people change themselves, in the order of the profile page: the full name first. */
+  readonly own: readonly FieldRow[];
+  /** Those that the registration form asks for, in its order. */
+  readonly registered: readonly FieldRow[];
+  /** Those whose value is in a claim, by the name of the claim; those of the documented profile first. */
+  readonly ofClaim: ReadonlyMap<string, FieldRow>;
+  /** The values of all fields as an account shows them. */
+  shown(values: FieldValues): Readonly<Record<PersonField, string | null>> & {
+    readonly attributes?: Readonly<Record<string, string | null>>;
+  };
+  /** The members of the record of an account after a change. What is left out of the change stays as it was. */
+  stored(before: FieldValues, changes: FieldValues): StoredValues;
+  /** The names of the fields whose values differ. */
+  changed(before: FieldValues, after: FieldValues): string[];
+  /** What is wrong with values now. The schemas of arguments know neither the time nor the attributes. */
+  problems(values: FieldValues, clock: Clock): FieldIssue[];
+  /** The texts of the added fields in a language, by their keys in the locale files. */
+  texts(locale: string): Readonly<Record<string, string>>;
+}
+
+/** The values in the record of an account. */
+type StoredValues = Readonly<Record<PersonField, string | null>> & {
+  readonly attributes?: Readonly<Record<string, string>>;
+};
+
+/** Values with their fields, as a record, an argument or an answer has them. */
+export function holding<Value>(values: readonly (readonly [FieldRow, Value])[]): {
+  readonly [field in PersonField]?: Value;
+} & { readonly attributes?: Readonly<Record<string, Value>> } {
+  const named = (isAttribute: boolean) =>
+    Object.fromEntries(
+      values
+        .filter(([row]) => (row.isAttribute ?? false) === isAttribute)
+        .map(([{ name }, value]) => [name, value] as const),
+    );
+  const attributes = named(true);
+  return { ...named(false), ...(Object.keys(attributes).length > 0 && { attributes }) };
+}
+
+/** The fields of a service, with those that are added to what every service has. */
+export function createPersonFields(
+  {
+    locales,
+    reservedUsernames,
+    registration,
+  }: Pick<InteractionSettings, "locales" | "reservedUsernames" | "registration">,
+  added: readonly FieldRow[] = [],
+): PersonFields {
+  const asked: Readonly<Partial<Record<string, FieldRow["registration"]>>> =
+    typeof registration === "object" ? (registration.fields ?? {}) : {};
+  const own: Readonly<Partial<Record<PersonField, Partial<FieldRow>>>> = {
+    username: { choiceProblem: (value) => chosenUsernameProblem(value, reservedUsernames) },
+    // One language is no choice.
+    locale: {
+      edit: locales.length > 1 ? "person" : "operator",
+      input: { ...rows.locale.input, options: locales },
+    },
+  };
+  const all: readonly FieldRow[] = [
+    ...PERSON_FIELD_NAMES.map((name) => ({
+      ...PERSON_FIELDS[name],
+      ...own[name],
+      name,
+      registration: ownValue(asked, name),
+    })),
+    ...added,
+  ];
+  const isInName = ({ name }: FieldRow): boolean => FULL_NAME.some((part) => part === name);
+  const first = (rank: (row: FieldRow) => boolean): readonly FieldRow[] => [
+    ...all.filter(rank),
+    ...all.filter((row) => !rank(row)),
+  ];
+  const attributes = new Set(all.flatMap(({ isAttribute, name }) => (isAttribute ? [name] : [])));
+  const ofClaim = first(({ isDocumented }) => isDocumented).flatMap((row) =>
+    row.claim === undefined ? [] : [[row.claim.name, row] as const],
+  );
+  return {
+    rows: all,
+    own: first(isInName).filter(({ edit }) => edit === "person"),
+    registered: all.filter(({ registration: when }) => when !== undefined),
+    ofClaim: new Map(ofClaim),
+    shown: (values) =>
+      holding(all.map((row) => [row, valueOf(row, values)])) as ReturnType<PersonFields["shown"]>,
+    stored(before, changes) {
+      const members = PERSON_FIELD_NAMES.map((name) => {
+        const given = changes[name];
+        return [name, (given === undefined ? before[name] : given) ?? null] as const;
+      });
+      // An attribute that the service no longer has stays.
+      const kept = Object.entries({ ...before.attributes, ...changes.attributes }).filter(
+        (entry): entry is [string, string] => entry[1] !== null,
+      );
+      return {
+        ...(Object.fromEntries(members) as Record<PersonField, string | null>),
+        ...(kept.length > 0 && { attributes: Object.fromEntries(kept) }),
+      };
+    },
+    changed: (before, after) =>
+      all.filter((row) => valueOf(row, before) !== valueOf(row, after)).map(({ name }) => name),
+    problems(values, clock) {
+      const unknown = Object.keys(values.attributes ?? {}).filter((name) => !attributes.has(name));
+      return [
+        ...unknown.map((name) => ({ path: ["attributes", name], message: "is not a field of this service" })),
+        ...all.flatMap((row) => {
+          const value = valueOf(row, values);
+          const message = value === null ? undefined : row.problem(value, clock);
+          const path = row.isAttribute ? ["attributes", row.name] : [row.name];
+          return message === undefined ? [] : [{ path, message }];
+        }),
+      ];
+    },
+    texts: (locale) => Object.fromEntries(all.flatMap((row) => textsOf(row, locale))),
+  };
+}
+
+function textsOf(row: FieldRow, locale: string): (readonly [string, string])[] {
+  const { name, texts } = row;
+  if (texts === undefined) return [];
+  const inLocale = (text: LocalText): string =>
+    typeof text === "string" ? text : (ownValue(text, locale) ?? name);
+  const label = inLocale(texts.label);
+  return [
+    ...new Map([
+      [`field.${name}`, label],
+      [`field.${shownName(row)}`, label],
+      ...Object.entries(texts.options ?? {}).map(
+        ([option, text]) => [`${name}.${option}`, inLocale(text)] as const,
+      ),
+    ]),
+  ];
+}
 
 /** The fields of a form by line. Two that belong together share one. */
 export function inLines<F extends { readonly name: string }>(fields: readonly F[]): F[][] {
@@ -109,7 +284,7 @@ export function inLines<F extends { readonly name: string }>(fields: readonly F[
   for (const field of fields) {
     const line = lines.at(-1) ?? [];
     const isNext = PERSON_FIELD_NAMES.some(
-      (name) => name === line.at(-1)?.name && PERSON_FIELDS[name].input?.beside === field.name,
+      (name) => name === line.at(-1)?.name && PERSON_FIELDS[name].input.beside === field.name,
     );
     if (isNext) line.push(field);
     else lines.push([field]);
@@ -117,35 +292,20 @@ export function inLines<F extends { readonly name: string }>(fields: readonly F[
   return lines;
 }
 
-/** The members of the documented profile after `sub` and `email`, in their order. */
-export const DOCUMENTED_FIELDS = PERSON_FIELD_NAMES.filter((field) => PERSON_FIELDS[field].isDocumented);
-
-/** The field that each claim of the scope `profile` has the value of, those of the documented profile first. */
-export const FIELD_OF_CLAIM: ReadonlyMap<string, PersonField> = new Map(
-  [...DOCUMENTED_FIELDS, ...PERSON_FIELD_NAMES].flatMap((field) => {
-    const { claim } = PERSON_FIELDS[field];
-    return claim === undefined ? [] : [[claim, field] as const];
-  }),
-);
-
 /** The name by which people see a field: that of the documented profile, or else its claim. */
-export function shownName(field: PersonField): string {
-  const { isDocumented, claim = field } = PERSON_FIELDS[field];
-  return isDocumented ? field : claim;
+export function shownName({ name, isDocumented, claim }: FieldRow): string {
+  return isDocumented ? name : (claim?.name ?? name);
 }
 
-type FieldValues = Readonly<Record<PersonField, string | null>>;
+/** What is wrong with a value that a person has entered. `reserved`: nobody may choose it. */
+export type EnteredProblem = "invalid" | "reserved";
 
-/** The fields of a record or an argument, in the order of the rows; `null` for those without a value. */
-export function personFields(from: {
-  readonly [field in PersonField]?: string | null | undefined;
-}): FieldValues {
-  return Object.fromEntries(PERSON_FIELD_NAMES.map((field) => [field, from[field] ?? null])) as FieldValues;
-}
-
-/** What is wrong with a value that a person has entered, completing "must …". */
-export function enteredProblem(field: ProfileField, value: string, clock: Clock): Problem {
-  const { problem, input: { options } = {} } = PERSON_FIELDS[field];
+/** What is wrong with a value that a person has entered. */
+export function enteredProblem(
+  { problem, choiceProblem, input: { options } }: FieldRow,
+  value: string,
+  clock: Clock,
+): EnteredProblem | undefined {
   const isOffered = options === undefined || options.includes(value);
-  return isOffered ? problem(value, clock) : `must be one of ${options.join(", ")}`;
+  return isOffered && problem(value, clock) === undefined ? choiceProblem?.(value) : "invalid";
 }

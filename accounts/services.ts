@@ -13,9 +13,11 @@ import type { ServiceKeys } from "./keys/service-keys.ts";
 import type { AttemptLimits } from "./limits/attempt-limits.ts";
 import type { Passwords } from "./passwords/passwords.ts";
 import type { Confirmations } from "./people/confirmations.ts";
+import type { PersonFields } from "./profile-fields.ts";
 
 export interface AccountServices extends StorageServices {
   readonly keys: ServiceKeys;
+  readonly fields: PersonFields;
   readonly passwords: Passwords;
   readonly confirmations: Confirmations;
   readonly limits: AttemptLimits;

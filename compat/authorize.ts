@@ -7,10 +7,9 @@ import type { ClientRecord } from "../records/directory/directory.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { hasSetting, isAllowedAddress, KINDS } from "../accounts/clients/client-kinds.ts";
 import { isTooDeepText, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
-import { knownClaims } from "../provider/claims.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
 import { appendToQuery, responseMembers } from "../provider/responses.ts";
-import { effectiveScope, scopeForApis } from "../provider/claims.ts";
+import type { Claims } from "../provider/claims.ts";
 import { SENT_ACR_VALUES, SENT_MAX_AGE } from "../provider/policy.ts";
 import { SENT_STATE } from "../provider/responses.ts";
 import { callerOf } from "../provider/exchange.ts";
@@ -182,7 +181,7 @@ const REPORTING = ["client_id", "redirect_uri", "state"] as const;
  * Redirects with `invalid_response_type` in the query unless `response_type` is exactly `code`. On the `openid`
  * deployment a missing `response_type` is an error of OpenID Connect, which may need form post: oidc-provider reports it.
  */
-export function codeResponse(authorize: Step): Step {
+export function codeResponse(authorize: Step, claims: Claims): Step {
   return async (exchange, next) => {
     const { query, ctx, deployment } = exchange;
     if (!query || query.has("request_uri") || query.all("response_type").join(" ") === "code") return next();
@@ -192,6 +191,7 @@ export function codeResponse(authorize: Step): Step {
       exchange.query = providerParameters(
         isPosted ? reporting.with("response_mode", "form_post") : reporting,
         exchange,
+        claims,
       );
       return authorize(exchange, next);
     }
@@ -218,7 +218,11 @@ export function requiredChallenge(profile: "documented" | "strict"): Step {
  * The checks of the authorization endpoint that oidc-provider does not make on a pushed request, or reports as another error
  * (RFC 9126 section 2.1).
  */
-export function checkPushed(profile: "documented" | "strict", requireRegistered: RedirectCheck): Step {
+export function checkPushed(
+  profile: "documented" | "strict",
+  requireRegistered: RedirectCheck,
+  claims: Claims,
+): Step {
   return async (exchange, next) => {
     const { body, client } = exchange;
     if (!body) throw invalidRequest("the body is missing");
@@ -234,29 +238,37 @@ export function checkPushed(profile: "documented" | "strict", requireRegistered:
         throw invalidRequest("code_challenge is missing");
       }
     }
-    exchange.body = providerParameters(body, exchange);
+    exchange.body = providerParameters(body, exchange, claims);
     await next();
   };
 }
 
 /** Replaces the received parameters with those for oidc-provider. */
-export const plainScope: Step = async (exchange, next) => {
-  if (exchange.query && !exchange.query.has("request_uri"))
-    exchange.query = providerParameters(exchange.query, exchange);
-  await next();
-};
+export const plainScope =
+  (claims: Claims): Step =>
+  async (exchange, next) => {
+    if (exchange.query && !exchange.query.has("request_uri"))
+      exchange.query = providerParameters(exchange.query, exchange, claims);
+    await next();
+  };
 
 /** Parameters of OpenID Connect that are errors without the scope `openid`; they are ignored there. */
 const OPENID_ONLY = ["nonce", "max_age", "id_token_hint", "acr_values", "claims", "claims_locales"] as const;
 
 /** The parameters for oidc-provider: supported scopes and claims only, and the state in a parameter of our own. */
-function providerParameters(fields: Fields, { deployment, client }: EndpointExchange): Fields {
+function providerParameters(
+  fields: Fields,
+  { deployment, client }: EndpointExchange,
+  supported: Claims,
+): Fields {
   let result = fields.without([SENT_STATE, SENT_MAX_AGE, SENT_ACR_VALUES]);
   if (result.all("scope").length <= 1) {
     const scope = result.one("scope");
     result = result.with(
       "scope",
-      result.has("resource") ? scopeForApis(scope, deployment.kind) : effectiveScope(scope, deployment.kind),
+      result.has("resource")
+        ? supported.scopeForApis(scope, deployment.kind)
+        : supported.effectiveScope(scope, deployment.kind),
     );
   }
   if (!(result.one("scope") ?? "").split(" ").includes("openid")) {
@@ -272,7 +284,7 @@ function providerParameters(fields: Fields, { deployment, client }: EndpointExch
   const claims = result.one("claims");
   if (claims !== undefined) {
     if (isTooDeepText(claims)) throw invalidRequest(`claims is nested deeper than ${MAX_JSON_LEVELS} levels`);
-    result = result.with("claims", knownClaims(claims));
+    result = result.with("claims", supported.known(claims));
   }
   const state = result.one("state");
   if (state !== undefined) result = result.with(SENT_STATE, `.${state}`);

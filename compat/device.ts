@@ -3,7 +3,7 @@ import { isDevice } from "../accounts/clients/client-kinds.ts";
 import { noteLimited } from "../accounts/limits/attempt-limits.ts";
 import type { AccountServices } from "../accounts/services.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
-import { effectiveScope, PUBLIC_SCOPES, scopeForApis } from "../provider/claims.ts";
+import type { Claims } from "../provider/claims.ts";
 import { callerOf } from "../provider/exchange.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import { POLL_INTERVAL_SECONDS } from "../provider/grants/device-codes.ts";
@@ -36,8 +36,8 @@ export function deviceRequest({ limits, audit }: Pick<AccountServices, "limits" 
 }
 
 /** The scopes that a client can have, of this service and of APIs: the person sees and the storage keeps no others. */
-function among(scope: string, apis: ClientRecord["apis"]): string {
-  const known = new Set<string>([...PUBLIC_SCOPES, ...Object.values(apis ?? {}).flat()]);
+function among(scope: string, apis: ClientRecord["apis"], claims: Claims): string {
+  const known = new Set<string>([...claims.ofScope.keys(), ...Object.values(apis ?? {}).flat()]);
   return scope
     .split(" ")
     .filter((each) => known.has(each))
@@ -45,15 +45,15 @@ function among(scope: string, apis: ClientRecord["apis"]): string {
 }
 
 /** Runs oidc-provider, which makes the codes, and adds how often the device may poll. */
-export function deviceCodes(protocol: Protocol): Step {
+export function deviceCodes(protocol: Protocol, claims: Claims): Step {
   return async (exchange) => {
     const { ctx, deployment, client } = exchange;
     const body = exchange.body!.only(PARAMETERS);
     const requested = body.one("scope");
     const namesApi = body.all("resource").some((each) => each !== "");
     const scope = namesApi
-      ? among(scopeForApis(requested, deployment.kind), client?.apis)
-      : effectiveScope(requested, deployment.kind);
+      ? among(claims.scopeForApis(requested, deployment.kind), client?.apis, claims)
+      : claims.effectiveScope(requested, deployment.kind);
     await protocol(exchange, { body: body.with("scope", scope) });
     ctx.body = { ...(ctx.body as object), interval: POLL_INTERVAL_SECONDS };
   };

@@ -64,7 +64,7 @@ export type StepsByMethod = Readonly<Record<string, readonly Step[]>>;
 export function endpointTable(
   services: EndpointServices,
 ): Readonly<Partial<Record<EndpointName, StepsByMethod>>> {
-  const { configuration, storage, units, clients, events, pages, interactions, confirm } = services;
+  const { configuration, storage, units, clients, claims, events, pages, interactions, confirm } = services;
   const { profile: strictness } = configuration;
   const protocol = createProtocol(services);
   const atomic = atomically(units);
@@ -90,9 +90,9 @@ export function endpointTable(
         knownClient(clients),
         pushedRequest(units),
         matchingRedirect(requireRegistered),
-        codeResponse(authorize),
+        codeResponse(authorize, claims),
         requiredChallenge(strictness),
-        plainScope,
+        plainScope(claims),
         refusalMode,
         authorize,
       ],
@@ -104,7 +104,7 @@ export function endpointTable(
         credentials,
         deviceRequest(services),
         atomic,
-        deviceCodes(protocol),
+        deviceCodes(protocol, claims),
       ],
     },
     resume: { "*": [inBrowser, atomic, resumeAuthorization(authorize, units)] },
@@ -137,7 +137,7 @@ export function endpointTable(
         authorizationBody,
         resources,
         credentials,
-        checkPushed(strictness, requireRegistered),
+        checkPushed(strictness, requireRegistered, claims),
         pushedPoint(services),
         atomic,
         withBody(protocol),

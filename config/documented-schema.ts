@@ -19,10 +19,12 @@ interface KeyTexts {
   /** What a number counts, for options: seconds that something lasts, or seconds since the epoch. */
   readonly unit?: "duration" | "time";
   /** How an option of a command is written and read, where the schema does not show it. */
-  readonly option?: "bytes" | "list" | "lists" | "number";
+  readonly option?: (typeof OPTION_KINDS)[number];
   /** A running process keeps the value that it started with; a reload says that it has to be restarted. */
   readonly restart?: true;
 }
+
+const OPTION_KINDS = ["bytes", "changes", "list", "lists", "number"] as const;
 
 /** Ten years: a longer time is a mistake in the unit. */
 export const MAX_SECONDS: number = 3650 * 24 * 60 * 60;
@@ -155,7 +157,7 @@ export function textsOf(schema: unknown): Partial<KeyTexts> {
     ...(typeof otherwise === "string" && { otherwise }),
     ...((holds === "secret" || holds === "address" || holds === "code") && { holds }),
     ...((unit === "duration" || unit === "time") && { unit }),
-    ...((option === "bytes" || option === "list" || option === "lists" || option === "number") && { option }),
+    ...(OPTION_KINDS.some((each) => each === option) && { option: option as (typeof OPTION_KINDS)[number] }),
     ...(restart === true && { restart }),
   };
 }

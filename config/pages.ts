@@ -85,17 +85,13 @@ const registrationFields = section({
   gender: asked,
 });
 
-export const REGISTRATION_FIELDS = registrationFields.unwrap().keyof().options;
-
-/** What a person entered in the registration form. */
-export interface RegistrationRequest {
+/** What a person entered in the registration form, with the fields that it asks for. A date is `YYYY-MM-DD`. */
+export interface RegistrationRequest extends Readonly<
+  Partial<Record<keyof z.output<typeof registrationFields>, string>>
+> {
   readonly email: string;
-  readonly username?: string;
-  readonly name?: string;
-  readonly surname?: string;
-  /** `YYYY-MM-DD`. */
-  readonly date_of_birth?: string;
-  readonly gender?: string;
+  /** The values of the fields that the service adds, by name. */
+  readonly attributes?: Readonly<Record<string, string>>;
   /** The language of the page. */
   readonly locale?: string;
   /** The client that the person is signing in to. */

@@ -57,11 +57,16 @@ export function builtInLocales(): readonly string[] {
 
 /**
  * @param locales BCP 47 tags. A locale without a built-in file must be complete in `copy`.
- * @param copy replaces built-in texts. A key that no built-in page uses must begin with `own.`.
+ * @param copy replaces built-in texts. A key that no page uses must begin with `own.`.
+ * @param added texts that a locale has besides the built-in ones.
  */
-export function readTexts(locales: readonly string[], copy: Copy): Texts {
+export function readTexts(
+  locales: readonly string[],
+  copy: Copy,
+  added: (locale: string) => Readonly<Record<string, string>> = () => ({}),
+): Texts {
   const available = builtInLocales();
-  const reference = new Map(Object.entries(builtIn(REFERENCE)));
+  const reference = new Map(Object.entries({ ...builtIn(REFERENCE), ...added(REFERENCE) }));
   const problems: string[] = [];
   const translators = new Map<string, Translator>();
   for (const locale of locales) {
@@ -74,7 +79,9 @@ export function readTexts(locales: readonly string[], copy: Copy): Texts {
       continue;
     }
     const replaced = ownValue(copy, locale) ?? {};
-    const texts = new Map([...Object.entries(isBuiltIn ? builtIn(locale) : {}), ...Object.entries(replaced)]);
+    const texts = new Map(
+      Object.entries({ ...(isBuiltIn && builtIn(locale)), ...added(locale), ...replaced }),
+    );
     for (const [key, text] of Object.entries(replaced)) {
       const problem = keyProblem(reference, locale, key, text);
       if (problem !== undefined) problems.push(`config.interactions.copy.${locale}.${key}: ${problem}`);

@@ -19,7 +19,10 @@ const SCRIPT_PATH = "/pages.js";
 
 /** Settings of the pages; see `interactions` in the configuration. */
 export type PageSettings = Pick<InteractionSettings, "locales" | "views" | "copy" | "theme"> &
-  Partial<Pick<InteractionSettings, "links">>;
+  Partial<Pick<InteractionSettings, "links">> & {
+    /** Texts besides the built-in ones. Default: none. */
+    readonly texts?: (locale: string) => Readonly<Record<string, string>>;
+  };
 
 /**
  * Reads and compiles everything once; rendering a page reads nothing from disk. If a team has views of its own, every
@@ -30,7 +33,7 @@ export type PageSettings = Pick<InteractionSettings, "locales" | "views" | "copy
 export function createPages(settings: PageSettings): Pages {
   const [first, ...others] = settings.locales;
   if (first === undefined) throw new ConfigurationError(["config.interactions.locales: must not be empty"]);
-  const texts = readTexts(settings.locales, settings.copy);
+  const texts = readTexts(settings.locales, settings.copy, settings.texts);
   const theme = readTheme(settings.theme);
   const views = readViews(settings.views, theme.css);
   const links = settings.links ?? {};

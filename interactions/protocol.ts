@@ -8,11 +8,11 @@ import { isDisabled } from "../accounts/account.ts";
 import { isClaimable } from "../accounts/clients/client-kinds.ts";
 import { FULL_NAME, fullName } from "../accounts/names.ts";
 import { kindsOf } from "../accounts/ways/ways.ts";
-import { DOCUMENTED_FIELDS, FIELD_OF_CLAIM, shownName } from "../accounts/profile-fields.ts";
+import { DOCUMENTED_FIELDS, shownName } from "../accounts/profile-fields.ts";
 import { type RequestedApi, requestedApis } from "../provider/apis.ts";
 import { ConditionFailed } from "../core/errors.ts";
 import { acrOf, acrRequest, demandedAcr, satisfies, strongestAcr } from "../provider/authentication.ts";
-import { ALL_FIELDS, isPersonal, requestedAcr, requestedClaims, scopeClaims } from "../provider/claims.ts";
+import { ALL_FIELDS, requestedAcr } from "../provider/claims.ts";
 import { seconds } from "../core/clock.ts";
 import { renewSignInCookies } from "../provider/sessions/cookies.ts";
 import type { ServedProvider } from "../provider/current-provider.ts";
@@ -43,10 +43,6 @@ async function details({ provider }: ServedProvider, ctx: ServiceContext): Promi
 
 const text = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined;
-
-function requestedAccess({ params }: Interaction): { scopes: string[]; claims: string[] } {
-  return { scopes: (text(params["scope"]) ?? "").split(" "), claims: requestedClaims(params["claims"]) };
-}
 
 /** An API as people see it. */
 export const consentApi = ({ api, scopes }: RequestedApi): ConsentApi => ({
@@ -123,14 +119,29 @@ export function createSignInProtocol(
     units,
     accounts,
     clients,
+    fields,
+    claims: supported,
     storage: { directory },
     secondFactors,
   }: Pick<
     ProviderServices,
-    "configuration" | "currentProvider" | "units" | "accounts" | "clients" | "storage" | "secondFactors"
+    | "configuration"
+    | "currentProvider"
+    | "units"
+    | "accounts"
+    | "clients"
+    | "fields"
+    | "claims"
+    | "storage"
+    | "secondFactors"
   >,
   { forms, seals }: { readonly forms: Signer; readonly seals: RequestSeals },
 ): SignInProtocol {
+  const requestedAccess = ({ params }: Interaction): { scopes: string[]; claims: string[] } => ({
+    scopes: (text(params["scope"]) ?? "").split(" "),
+    claims: supported.requested(params["claims"]),
+  });
+
   /** Who is signed in; `undefined` if the account is unusable or the session has ended. */
   async function signedInAs({ session }: Interaction): Promise<SignedInAs | undefined> {
     if (session?.accountId === undefined) return undefined;
@@ -197,7 +208,7 @@ export function createSignInProtocol(
       csrf: forms.sign(formOf(uid)),
       path: `${ctx.exchange.deployment.path}/interaction/${uid}`,
       state: stateOf(stored, stepUp),
-      shares: name === "consent" ? consentFields(scopes, claims) : [],
+      shares: name === "consent" ? consentFields({ fields, claims: supported }, scopes, claims) : [],
       apis: name === "consent" ? (await requestedApis(client, params, directory)).map(consentApi) : [],
       expiresAt: exp * 1_000,
       ...(artifact !== undefined && isExtendable(artifact) && { extendable: true }),
@@ -344,22 +355,23 @@ export function clientLook(
 /** The documented profile, which a request without a scope asks for. */
 const DOCUMENTED: readonly string[] = ["sub", "email", ...DOCUMENTED_FIELDS];
 
-/** The fields that a standard claim reveals. The documented `name` is only the given name. */
-const fieldsOfClaim: ReadonlyMap<string, readonly string[]> = new Map<string, readonly string[]>([
-  ...[...FIELD_OF_CLAIM].map(([claim, field]) => [claim, [shownName(field)]] as const),
-  ["name", FULL_NAME],
-]);
-
-const claimsOfScope: ReadonlyMap<string, readonly string[]> = new Map(Object.entries(scopeClaims));
-
 /** The fields that these scopes and claims reveal, in the order of the documented profile. */
-export function consentFields(scopes: readonly string[], claims: readonly string[]): string[] {
+export function consentFields(
+  { fields, claims: supported }: Pick<ProviderServices, "fields" | "claims">,
+  scopes: readonly string[],
+  claims: readonly string[],
+): string[] {
+  /** The documented `name` is only the given name. */
+  const fieldsOf = (claim: string): readonly string[] => {
+    const row = fields.ofClaim.get(claim);
+    if (row !== undefined) return [shownName(row)];
+    return claim === "name" ? FULL_NAME : [claim];
+  };
   const opened = new Set<string>(["sub"]);
   if (scopes.includes(ALL_FIELDS)) for (const field of DOCUMENTED) opened.add(field);
-  const named = scopes.flatMap((scope) => claimsOfScope.get(scope) ?? []);
-  for (const claim of [...named, ...claims].filter(isPersonal)) {
-    for (const field of fieldsOfClaim.get(claim) ?? [claim]) opened.add(field);
-  }
+  const named = scopes.flatMap((scope) => supported.ofScope.get(scope) ?? []);
+  for (const claim of [...named, ...claims])
+    if (supported.isPersonal(claim)) for (const field of fieldsOf(claim)) opened.add(field);
   return [
     ...DOCUMENTED.filter((field) => opened.has(field)),
     ...[...opened].filter((field) => !DOCUMENTED.includes(field)),

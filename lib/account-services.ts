@@ -14,7 +14,8 @@ import { createConfirmations } from "../accounts/people/confirmations.ts";
 import { createPeople } from "../accounts/people/people.ts";
 import type { AccountServices } from "../accounts/services.ts";
 import type { Configuration, DeploymentKind } from "../config/configuration.ts";
-import { GRANTABLE } from "../provider/claims.ts";
+import { createPersonFields } from "../accounts/profile-fields.ts";
+import { createClaims } from "../provider/claims.ts";
 import type { ProviderServices } from "../provider/services.ts";
 import { tellingRefusals } from "../records/rate-limits.ts";
 import type { StorageServices } from "../records/services.ts";
@@ -28,9 +29,11 @@ type Given = StorageServices &
 export function createAccountServices(
   given: Given,
   hashing: Pick<PasswordContext, "isCheap" | "onHashed">,
-  replaced: Partial<Pick<AccountServices, "passwords" | "cleanup">> = {},
-): AccountServices {
+  replaced: Partial<Pick<AccountServices, "passwords" | "cleanup" | "fields">> = {},
+): AccountServices & Pick<ProviderServices, "claims"> {
   const { configuration, storage, events, keys, backchannel, onMail } = given;
+  const fields = replaced.fields ?? createPersonFields(configuration.interactions);
+  const claims = createClaims(fields);
   const passwords =
     replaced.passwords ?? createPasswords(configuration.passwords, { ...passwordContext(given), ...hashing });
   const confirmations = createConfirmations(given, keys.confirmations, onMail);
@@ -43,7 +46,9 @@ export function createAccountServices(
     replaced.cleanup ?? new AccessCleanup(given, (sub, sessions) => backchannel.sessionsEnded(sub, sessions));
   const below = {
     ...given,
-    grantable: GRANTABLE,
+    fields,
+    claims,
+    grantable: claims.grantable,
     mailDeployment: mailDeploymentOf(configuration),
     passwords,
     confirmations,

@@ -46,7 +46,7 @@ export interface Services extends PageServices, EndpointServices {
 
 /** Everything behind the endpoints. The start fails if oidc-provider refuses its settings. */
 export function createHttpServices(
-  given: AccountServices & Pick<ProviderServices, "backchannel" | "onProvider">,
+  given: AccountServices & Pick<ProviderServices, "backchannel" | "claims" | "onProvider">,
   {
     notifications,
     onRequest,
@@ -60,7 +60,7 @@ export function createHttpServices(
     ...people,
     units: createUnitsOfWork(storage.artifacts, sealer, clock),
     findBrowser: createFindBrowser(configuration),
-    pages: createPages(configuration.interactions),
+    pages: createPages({ ...configuration.interactions, texts: (locale) => given.fields.texts(locale) }),
     firstState: passkeys && (() => firstState(passkeys)),
   };
   const currentProvider = createCurrentProvider(

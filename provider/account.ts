@@ -7,10 +7,11 @@ import { type AccountInternals, isDisabled } from "../accounts/account.ts";
 import { generationAt, generationsOf } from "../accounts/generations.ts";
 import { findRoles } from "../accounts/roles.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
-import { claimsAbout, ROLES, scopeClaims } from "./claims.ts";
+import { type Claims, OPENID_CLAIMS, ROLES } from "./claims.ts";
 import { clientRecord } from "./clients.ts";
 import { withoutDoubleCookie } from "./sessions/cookies.ts";
 import type { CurrentProvider } from "./current-provider.ts";
+import type { ProviderServices } from "./services.ts";
 
 /** An account of oidc-provider with our record behind it. */
 export interface OidcAccount extends Account {
@@ -24,6 +25,7 @@ export interface OidcAccount extends Account {
  */
 export function oidcAccount(
   record: AccountRecord,
+  supported: Claims,
   rolesOf: (record: AccountRecord) => Promise<readonly string[]>,
 ): OidcAccount {
   return {
@@ -31,14 +33,14 @@ export function oidcAccount(
     record,
     async claims(use, scope, requested) {
       const roles = scope.split(" ").includes(ROLES) ? await rolesOf(record) : [];
-      const claims = { ...claimsAbout(record), ...(roles.length > 0 && { [ROLES]: roles }) };
+      const claims = { ...supported.about(record), ...(roles.length > 0 && { [ROLES]: roles }) };
       return use === "id_token" ? ofIdToken(claims, requested) : claims;
     },
   };
 }
 
 /** Other scopes than `openid` ask for what userinfo says (OpenID Connect Core 1.0 section 5.4). */
-const OF_ID_TOKEN: ReadonlySet<string> = new Set([...scopeClaims.openid, ROLES]);
+const OF_ID_TOKEN: ReadonlySet<string> = new Set([...OPENID_CLAIMS, ROLES]);
 
 /**
  * What an ID token may say. Beside a token for an API, which does not open userinfo, oidc-provider would add what other scopes
@@ -130,8 +132,7 @@ export async function findAccount(
   ctx: KoaContextWithOIDC,
   sub: string,
   token: unknown,
-  accounts: Pick<AccountInternals, "record">,
-  directory: Pick<DirectoryRecords, "findEntry">,
+  { accounts, claims, storage: { directory } }: Pick<ProviderServices, "accounts" | "claims" | "storage">,
 ): Promise<OidcAccount | undefined> {
   const record = await accounts.record(sub);
   if (record === undefined || isDisabled(record)) return undefined;
@@ -140,7 +141,7 @@ export async function findAccount(
     const { generations } = token as { readonly generations?: unknown };
     if (client === undefined || !isCurrent(generations, record, clientRecord(client))) return undefined;
   }
-  return oidcAccount(record, (account) => rolesAtClient(directory, account, ctx.oidc.client));
+  return oidcAccount(record, claims, (account) => rolesAtClient(directory, account, ctx.oidc.client));
 }
 
 /** The roles of an account in the service of the client. */

@@ -4,13 +4,10 @@ import type { Deployment } from "../config/configuration.ts";
 import { isObject } from "../core/untrusted-json.ts";
 import type { AccountRecord, Consent } from "../records/directory/directory.ts";
 import { fullName } from "../accounts/names.ts";
-import { FIELD_OF_CLAIM } from "../accounts/profile-fields.ts";
+import { type PersonFields, valueOf } from "../accounts/profile-fields.ts";
 
 /** The scope, and the claim, with the person's roles in the service of the client. */
 export const ROLES = "roles";
-
-/** Scopes that a client may request. */
-export const PUBLIC_SCOPES = ["openid", "email", "profile", "roles"] as const;
 
 /**
  * oidc-provider refuses a request without a scope; the documented OAuth 2.0 request has none. Such a request gets this
@@ -18,89 +15,131 @@ export const PUBLIC_SCOPES = ["openid", "email", "profile", "roles"] as const;
  */
 export const ALL_FIELDS = "account";
 
-/** Scopes that only the OpenID Connect deployment has. */
-const OPENID_ONLY = ["openid", ROLES] as const;
+/** Scopes that both deployments have. The others need ID tokens, or the standard userinfo. */
+const EVERYWHERE: ReadonlySet<string> = new Set(["email", "profile"]);
 
 /** RFC 6749 appendix A.4. */
 const WELL_FORMED = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;
 
-const publicScopes: ReadonlySet<string> = new Set(PUBLIC_SCOPES);
+type Source = (account: AccountRecord) => unknown;
 
-/**
- * The scope that oidc-provider gets. Unknown scopes are dropped, and so are `openid` and `roles` where there are no ID tokens; if
- * nothing is left, it is {@link ALL_FIELDS}. A malformed value is passed on for oidc-provider to refuse.
- * @param requested the `scope` parameter, if there is one.
- * @param kind the deployment that the request came to.
- */
-export function effectiveScope(requested: string | undefined, kind: Deployment["kind"]): string {
-  if (requested !== undefined && !WELL_FORMED.test(requested)) return requested;
-  const scopes = new Set((requested ?? "").split(" ").filter((scope) => publicScopes.has(scope)));
-  if (kind !== "openid") for (const scope of OPENID_ONLY) scopes.delete(scope);
-  return scopes.size === 0 ? ALL_FIELDS : [...scopes].join(" ");
+/** The claims of `openid` (OpenID Connect Core 1.0 section 5.4; `email` as documented): an ID token has them unasked. */
+export const OPENID_CLAIMS = ["sub", "email", "acr", "amr"] as const;
+
+/** Claims about the sign-in that belong to no scope: oidc-provider decides when an ID token has them. */
+export const SIGN_IN_CLAIMS = ["auth_time", "iss", "sid"] as const;
+
+/** The scopes and claims of one service. */
+export interface Claims {
+  /** The claims of each scope that a client may request. */
+  readonly ofScope: ReadonlyMap<string, readonly string[]>;
+  /** Everything that a user can allow a client. */
+  readonly grantable: Consent;
+  /** All claims about a user. oidc-provider selects those that were requested and granted. */
+  about(record: AccountRecord): AccountClaims;
+  /** Whether a claim is about the user rather than about the sign-in. */
+  isPersonal(claim: string): boolean;
+  /**
+   * The scope that oidc-provider gets. Unknown scopes are dropped, and so are those that the deployment does not have; if
+   * nothing is left, it is {@link ALL_FIELDS}. A malformed value is passed on for oidc-provider to refuse.
+   * @param requested the `scope` parameter, if there is one.
+   * @param kind the deployment that the request came to.
+   */
+  effectiveScope(requested: string | undefined, kind: Deployment["kind"]): string;
+  /**
+   * The scope that oidc-provider gets when a request names APIs: the requested scopes of the APIs and of this service.
+   * Which scopes of the APIs the client may have is known once the APIs are. A request without a scope asks for no field
+   * of the profile.
+   */
+  scopeForApis(requested: string | undefined, kind: Deployment["kind"]): string;
+  /**
+   * Reduces a `claims` parameter (OpenID Connect Core 1.0 section 5.5) to the claims of this service and to the members
+   * that oidc-provider reads. The rest can be stored, compared and shown.
+   * @returns the parameter unchanged when oidc-provider refuses it.
+   */
+  known(parameter: string): string;
+  /** Names of the claims that a `claims` parameter requests, each once. */
+  requested(parameter: unknown): string[];
 }
 
-/**
- * The scope that oidc-provider gets when a request names APIs: the requested scopes of the APIs and of this service.
- * Which scopes of the APIs the client may have is known once the APIs are. A request without a scope asks for no field
- * of the profile.
- */
-export function scopeForApis(requested: string | undefined, kind: Deployment["kind"]): string {
-  if (requested === undefined || !WELL_FORMED.test(requested)) return requested ?? "";
-  const scopes = new Set(requested.split(" ").filter((scope) => scope !== "" && scope !== ALL_FIELDS));
-  if (kind !== "openid") for (const scope of OPENID_ONLY) scopes.delete(scope);
-  return [...scopes].join(" ");
+const isServed = (scope: string, kind: Deployment["kind"]): boolean =>
+  kind === "openid" || EVERYWHERE.has(scope);
+
+/** The scopes and claims that these fields of a person have. */
+export function createClaims(fields: PersonFields): Claims {
+  /** Where the value of each claim about the user comes from. Claims without a value are left out. */
+  const sources = new Map<string, Source>([
+    ["sub", ({ sub }) => sub],
+    ["email", ({ email }) => email],
+    ["email_verified", ({ email_verified }) => email_verified],
+    ["name", (account) => fullName(account) || undefined],
+    ...[...fields.ofClaim].map(([claim, row]): [string, Source] => [
+      claim,
+      (account) => valueOf(row, account),
+    ]),
+    ["updated_at", ({ updated_at }) => updated_at],
+  ]);
+  const ofScope = new Map<string, readonly string[]>([
+    ["openid", OPENID_CLAIMS],
+    ["email", ["email", "email_verified"]],
+    ["profile", ["name"]],
+    [ROLES, [ROLES]],
+  ]);
+  const add = (scope: string, claim: string): void =>
+    void ofScope.set(scope, [...(ofScope.get(scope) ?? []), claim]);
+  for (const [name, { claim }] of fields.ofClaim) if (claim !== undefined) add(claim.scope, name);
+  add("profile", "updated_at");
+  /** All claims that a request may ask for by name. Roles come with their scope only. */
+  const known = new Set(
+    [...[...ofScope.values()].flat(), ...SIGN_IN_CLAIMS].filter((claim) => claim !== ROLES),
+  );
+
+  return {
+    ofScope,
+    grantable: { scopes: [...ofScope.keys(), ALL_FIELDS], claims: [...known] },
+    about(record) {
+      const claims: AccountClaims = { sub: record.sub };
+      for (const [claim, source] of sources) {
+        const value = source(record);
+        if (value !== null && value !== undefined) claims[claim] = value;
+      }
+      return claims;
+    },
+    isPersonal: (claim) => claim === ROLES || sources.has(claim),
+    effectiveScope(requested = "", kind) {
+      if (!WELL_FORMED.test(requested)) return requested;
+      const scopes = requested.split(" ").filter((scope) => ofScope.has(scope) && isServed(scope, kind));
+      return scopes.length === 0 ? ALL_FIELDS : [...new Set(scopes)].join(" ");
+    },
+    scopeForApis(requested = "", kind) {
+      if (!WELL_FORMED.test(requested)) return requested;
+      const scopes = requested
+        .split(" ")
+        .filter((scope) => scope !== "" && scope !== ALL_FIELDS)
+        .filter((scope) => !ofScope.has(scope) || isServed(scope, kind));
+      return [...new Set(scopes)].join(" ");
+    },
+    known(parameter) {
+      const request = parse(parameter);
+      if (request === undefined) return parameter;
+      const { userinfo, id_token } = request;
+      return JSON.stringify({
+        userinfo: userinfo && onlyKnown(userinfo, known),
+        id_token: id_token && onlyKnown(id_token, known),
+      });
+    },
+    requested(parameter) {
+      const request = typeof parameter === "string" ? parse(parameter) : undefined;
+      const names = [request?.userinfo, request?.id_token].flatMap((claims) => Object.keys(claims ?? {}));
+      return [...new Set(names)].filter((name) => known.has(name));
+    },
+  };
 }
 
 /** The scope in an answer to a client: what was granted, without the one that only the service uses. */
 export function publicScope(granted: unknown): string {
   const scopes = typeof granted === "string" ? granted.split(" ") : [];
   return scopes.filter((scope) => scope !== "" && scope !== ALL_FIELDS).join(" ");
-}
-
-type Source = (account: AccountRecord) => unknown;
-
-/** Where the value of each claim about the user comes from. Claims without a value are left out. */
-const sources: ReadonlyMap<string, Source> = new Map<string, Source>([
-  ["sub", ({ sub }) => sub],
-  ["email", ({ email }) => email],
-  ["email_verified", ({ email_verified }) => email_verified],
-  ["name", (account) => fullName(account) || undefined],
-  ...[...FIELD_OF_CLAIM].map(([claim, field]): [string, Source] => [claim, (account) => account[field]]),
-  ["updated_at", ({ updated_at }) => updated_at],
-]);
-
-/** The claims of each scope (OpenID Connect Core 1.0 section 5.4; `email` in `openid` as documented). */
-export const scopeClaims = {
-  openid: ["sub", "email", "acr", "amr"],
-  email: ["email", "email_verified"],
-  profile: ["name", ...FIELD_OF_CLAIM.keys(), "updated_at"],
-  roles: ["roles"],
-} as const;
-
-/** Claims about the sign-in that belong to no scope: oidc-provider decides when an ID token has them. */
-export const SIGN_IN_CLAIMS = ["auth_time", "iss", "sid"] as const;
-
-/** All claims that a request may ask for by name. Roles come with their scope only. */
-export const KNOWN_CLAIMS: ReadonlySet<string> = new Set(
-  [...Object.values(scopeClaims).flat(), ...SIGN_IN_CLAIMS].filter((claim) => claim !== ROLES),
-);
-
-/** Everything that a user can allow a client. */
-export const GRANTABLE: Consent = { scopes: [...PUBLIC_SCOPES, ALL_FIELDS], claims: [...KNOWN_CLAIMS] };
-
-/** All claims about a user. oidc-provider selects those that were requested and granted. */
-export function claimsAbout(record: AccountRecord): AccountClaims {
-  const claims: AccountClaims = { sub: record.sub };
-  for (const [claim, source] of sources) {
-    const value = source(record);
-    if (value !== null && value !== undefined) claims[claim] = value;
-  }
-  return claims;
-}
-
-/** Whether a claim is about the user rather than about the sign-in. */
-export function isPersonal(claim: string): boolean {
-  return claim === ROLES || sources.has(claim);
 }
 
 type Members = Readonly<Record<string, unknown>>;
@@ -125,24 +164,9 @@ function parse(parameter: string): ClaimsRequest | undefined {
   return { userinfo, id_token };
 }
 
-/**
- * Reduces a `claims` parameter (OpenID Connect Core 1.0 section 5.5) to the claims of this service and to the members
- * that oidc-provider reads. The rest can be stored, compared and shown.
- * @returns the parameter unchanged when oidc-provider refuses it.
- */
-export function knownClaims(parameter: string): string {
-  const request = parse(parameter);
-  if (request === undefined) return parameter;
-  const { userinfo, id_token } = request;
-  return JSON.stringify({
-    userinfo: userinfo && onlyKnown(userinfo),
-    id_token: id_token && onlyKnown(id_token),
-  });
-}
-
-function onlyKnown(requested: Members): Members {
+function onlyKnown(requested: Members, known: ReadonlySet<string>): Members {
   const wanted = Object.entries(requested).flatMap(([claim, request]) => {
-    if (!KNOWN_CLAIMS.has(claim) || (request !== null && !isObject(request))) return [];
+    if (!known.has(claim) || (request !== null && !isObject(request))) return [];
     return [[claim, request && wantedValues(claim, request)] as const];
   });
   return Object.fromEntries(wanted);
@@ -163,11 +187,4 @@ function wantedValues(claim: string, { essential, value, values }: Members): Mem
 /** What a `claims` parameter says about the claim `acr` of the ID token. */
 export function requestedAcr(parameter: unknown): unknown {
   return typeof parameter === "string" ? parse(parameter)?.id_token?.["acr"] : undefined;
-}
-
-/** Names of the claims that a `claims` parameter requests, each once. */
-export function requestedClaims(parameter: unknown): string[] {
-  const request = typeof parameter === "string" ? parse(parameter) : undefined;
-  const names = [request?.userinfo, request?.id_token].flatMap((claims) => Object.keys(claims ?? {}));
-  return [...new Set(names)].filter((name) => KNOWN_CLAIMS.has(name));
 }

@@ -17,7 +17,7 @@ import { type ApiTokens, createApiTokens, type GrantHandler } from "./apis.ts";
 import { reportEndedAccess } from "./audit.ts";
 import { backchannelFetch } from "./sessions/backchannel-logout.ts";
 import { KNOWN_ACRS } from "./authentication.ts";
-import { ALL_FIELDS, PUBLIC_SCOPES, ROLES, scopeClaims, SIGN_IN_CLAIMS } from "./claims.ts";
+import { ALL_FIELDS, OPENID_CLAIMS, ROLES, SIGN_IN_CLAIMS } from "./claims.ts";
 import { clientMetadata, clientRecord, createSecretCheck } from "./clients.ts";
 import { codeGrant } from "./grants/code-grant.ts";
 import { cookieSettings } from "./sessions/cookies.ts";
@@ -120,7 +120,7 @@ function settings(
   apis: ApiTokens,
   signing: readonly JWK[],
 ): ProviderConfiguration {
-  const { configuration, accounts, storage, keys, people, secondFactors } = services;
+  const { configuration, keys, people, secondFactors } = services;
   const policy = signInPolicy(secondFactors, configuration.profile);
   policy.add(writeGrant(services));
   if (people.registrations !== undefined) policy.add(createPrompt(), 0);
@@ -129,13 +129,11 @@ function settings(
     jwks: { keys: signing.map((key) => ({ ...key })) },
     cookies: cookieSettings(configuration, keys.cookies),
     routes,
-    scopes: [...PUBLIC_SCOPES, ALL_FIELDS],
+    scopes: [...services.claims.ofScope.keys(), ALL_FIELDS],
     claims: {
+      ...Object.fromEntries([...services.claims.ofScope].map(([scope, names]) => [scope, [...names]])),
       // The scope of an ID token; only the scope `roles` gives roles a value.
-      openid: [...scopeClaims.openid, ROLES],
-      email: [...scopeClaims.email],
-      profile: [...scopeClaims.profile],
-      roles: [...scopeClaims.roles],
+      openid: [...OPENID_CLAIMS, ROLES],
       ...Object.fromEntries(SIGN_IN_CLAIMS.map((claim) => [claim, null])),
     },
     acrValues: [...KNOWN_ACRS],
@@ -164,7 +162,7 @@ function settings(
       url: (ctx, interaction) => `${exchangeOf(ctx).deployment.url}/interaction/${interaction.uid}`,
     },
     ttl: timesToLive(configuration, refreshTokens),
-    findAccount: (ctx, sub, token) => findAccount(ctx, sub, token, accounts, storage.directory),
+    findAccount: (ctx, sub, token) => findAccount(ctx, sub, token, services),
     loadExistingGrant: loadGrant,
     // The HTTP layer chooses between a page and JSON, and sets the status.
     renderError(ctx, { error, error_description }) {

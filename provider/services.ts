@@ -5,6 +5,7 @@ import type { NewBrowsers } from "../accounts/limits/new-browsers.ts";
 import type { PasswordCheck } from "../accounts/limits/password-check.ts";
 import type { People } from "../accounts/people/people.ts";
 import type { AccountServices } from "../accounts/services.ts";
+import type { Claims } from "./claims.ts";
 import type { CurrentProvider } from "./current-provider.ts";
 import type { ErrorPages, LogoutPages } from "./pages.ts";
 import type { BackchannelLogout } from "./sessions/backchannel-logout.ts";
@@ -17,6 +18,7 @@ export interface ProviderServices extends AccountServices {
   readonly secondFactors: SecondFactors;
   readonly passwordCheck: PasswordCheck;
   readonly newBrowsers: NewBrowsers;
+  readonly claims: Claims;
   readonly units: UnitsOfWork;
   readonly backchannel: BackchannelLogout;
   readonly findBrowser: FindBrowser;

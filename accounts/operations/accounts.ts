@@ -37,6 +37,8 @@ const shownAccount = exactly({
   locale: z.string().nullable(),
   /** Key of the portal to which the account belongs. */
   portal: z.string().nullable(),
+  /** The fields that the service has besides these: name → text; `null` without a value. Left out if it has none. */
+  attributes: z.record(z.string(), z.string().nullable()).readonly().exactOptional(),
   /** Service key → `user_id_in_service`; `null` until the service reports it. */
   services: z.record(z.string(), z.int().nullable()).readonly(),
   /** Service key → the roles in this service that `Accounts.setRoles` gave; services without are left out. */

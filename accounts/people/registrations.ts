@@ -5,15 +5,15 @@
 import { randomUUID } from "node:crypto";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { Transaction } from "../../records/records.ts";
+import { canonicalEmail, domainOf, enteredEmailProblem, type NamedPerson, normalName } from "../names.ts";
 import {
-  canonicalEmail,
-  chosenUsernameProblem,
-  domainOf,
-  enteredEmailProblem,
-  type NamedPerson,
-  normalName,
-} from "../names.ts";
-import { enteredProblem, type ProfileField } from "../profile-fields.ts";
+  type EnteredProblem,
+  enteredProblem,
+  type FieldRow,
+  type FieldValues,
+  holding,
+  valueOf,
+} from "../profile-fields.ts";
 import { passwordNames } from "../accounts.ts";
 import type { NewPasskey, NewPassword } from "../factors/factor.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
@@ -31,15 +31,11 @@ import {
   type PeopleServices,
   refusalOf,
 } from "./requests.ts";
-import {
-  REGISTRATION_FIELDS,
-  type RegistrationRequest,
-  type RegistrationSettings,
-} from "../../config/pages.ts";
+import type { RegistrationRequest, RegistrationSettings } from "../../config/pages.ts";
 import { withTimeout } from "../../core/with-timeout.ts";
 
-/** The form as the person entered it. `date_of_birth` is `YYYY-MM-DD`. */
-export interface RegistrationForm extends Readonly<Partial<Record<ProfileField, string | undefined>>> {
+/** The form as the person entered it. */
+export interface RegistrationForm extends FieldValues {
   readonly email: string;
   /** `null`: the account gets a passkey instead. */
   readonly password: string | null;
@@ -49,22 +45,21 @@ export interface RegistrationForm extends Readonly<Partial<Record<ProfileField, 
   readonly locale?: string | undefined;
 }
 
-type RegistrationField = Exclude<keyof RegistrationForm, "locale">;
-
 /**
  * What is wrong with a field. `invalid`: its form; `domain`: addresses of this domain can't register; `terms`: they are
  * not accepted, or have changed; `reserved`: nobody may choose this username. The others are the rules for passwords.
  */
-type FieldProblem = "required" | "invalid" | "reserved" | "domain" | "terms" | PasswordProblem;
+type FieldProblem = EnteredProblem | "required" | "domain" | "terms" | PasswordProblem;
 
-type RegistrationProblems = Readonly<Partial<Record<RegistrationField, FieldProblem>>>;
+/** By the name of the field: `email`, `password`, `termsVersion`, or one that the form asks for. */
+type RegistrationProblems = Readonly<Record<string, FieldProblem>>;
 
 type RegistrationStarted =
   /** Mail is on its way. If the address is known, the mail says so. */
   | { readonly kind: "sent" }
   | {
       readonly kind: "invalid";
-      readonly problems: Readonly<Partial<Record<RegistrationField, FieldProblem>>>;
+      readonly problems: RegistrationProblems;
     }
   /** The `check` of the configuration refuses. */
   | { readonly kind: "refused" }
@@ -89,7 +84,9 @@ export type RegistrationConfirmed =
 /** Each call rejects with `StorageUnavailable` when the storage fails. */
 export interface Registrations {
   /** The fields that the form asks for, and the terms to accept. */
-  readonly settings: Pick<RegistrationSettings, "fields" | "terms" | "passwordless">;
+  readonly settings: Pick<RegistrationSettings, "terms" | "passwordless"> & {
+    readonly fields: readonly FieldRow[];
+  };
   /**
    * Checks the form, and stores it for an hour with the mail to its address. An earlier registration of this
    * interaction ends. The same work, answer and time for a known and an unknown address, a free and a taken username.
@@ -168,10 +165,9 @@ function awaitingUsername(pending: Pick<FoundConfirmation<PendingForm>, "keep">)
 }
 
 export function createRegistrations(services: PeopleServices, settings: RegistrationSettings): Registrations {
-  const { configuration, storage, accounts, confirmations, passwords, limits, clock } = services;
-  const { reservedUsernames } = configuration.interactions;
+  const { storage, accounts, fields, confirmations, passwords, limits, clock } = services;
   const { directory } = storage;
-  const { fields = {}, terms, domains, passwordless = false } = settings;
+  const { terms, domains, passwordless = false } = settings;
 
   /** Whether nobody can complete it any more, because registration without a password was turned off. */
   const cannotComplete = ({ first }: PendingForm): boolean => first === undefined && !passwordless;
@@ -181,13 +177,14 @@ export function createRegistrations(services: PeopleServices, settings: Registra
 
   /** The fields that were asked for. Empty ones count as left out, and others are dropped. */
   function asked(form: RegistrationForm): RegistrationForm {
-    const filled = REGISTRATION_FIELDS.filter(
-      (field) => fields[field] !== undefined && (form[field] ?? "") !== "",
-    );
+    const filled = fields.registered.flatMap((row) => {
+      const value = valueOf(row, form) ?? "";
+      return value === "" ? [] : [[row, value] as const];
+    });
     return {
       email: form.email,
       password: form.password,
-      ...Object.fromEntries(filled.map((field) => [field, form[field]])),
+      ...holding(filled),
       ...(terms === undefined ? {} : { termsVersion: form.termsVersion }),
       ...(form.locale === undefined ? {} : { locale: form.locale }),
     };
@@ -199,10 +196,9 @@ export function createRegistrations(services: PeopleServices, settings: Registra
     return domains === undefined || domains.includes(domainOf(canonicalEmail(email))) ? undefined : "domain";
   }
 
-  function extraFault(field: ProfileField, value: string | undefined): FieldProblem | undefined {
-    if (value === undefined) return fields[field] === "required" ? "required" : undefined;
-    if (field === "username") return chosenUsernameProblem(value, reservedUsernames);
-    return enteredProblem(field, value, clock) === undefined ? undefined : "invalid";
+  function extraFault(row: FieldRow, value: string | null): FieldProblem | undefined {
+    if (value === null) return row.registration === "required" ? "required" : undefined;
+    return enteredProblem(row, value, clock);
   }
 
   function passwordFault(form: RegistrationForm): FieldProblem | undefined {
@@ -214,13 +210,15 @@ export function createRegistrations(services: PeopleServices, settings: Registra
   }
 
   function problemsOf(form: RegistrationForm): RegistrationProblems {
-    const found: (readonly [RegistrationField, FieldProblem | undefined])[] = [
+    const found: (readonly [string, FieldProblem | undefined])[] = [
       ["email", emailFault(form.email)],
       ["password", passwordFault(form)],
-      ...REGISTRATION_FIELDS.map((field) => [field, extraFault(field, form[field])] as const),
+      ...fields.registered.map((row) => [row.name, extraFault(row, valueOf(row, form))] as const),
       ["termsVersion", form.termsVersion === terms?.version ? undefined : "terms"],
     ];
-    return Object.fromEntries(found.filter(([, problem]) => problem !== undefined));
+    return Object.fromEntries(
+      found.flatMap(([field, problem]) => (problem === undefined ? [] : [[field, problem]])),
+    );
   }
 
   /** Whether the `check` of the configuration lets the form through. */
@@ -306,9 +304,9 @@ export function createRegistrations(services: PeopleServices, settings: Registra
       return stored(tx, pending, { ...form, first: factor, sub }, at);
     }
     if (await isTaken(form.email)) return ended(pending);
-    if (form.username !== undefined && (await isTaken(form.username))) return awaitingUsername(pending);
-    pending.keep(form);
     const { email, username = null, name = null, surname = null } = form;
+    if (username !== null && (await isTaken(username))) return awaitingUsername(pending);
+    pending.keep(form);
     return { kind: "passkey-needed", owner: { email, username, name, surname } };
   }
 
@@ -330,7 +328,7 @@ export function createRegistrations(services: PeopleServices, settings: Registra
 
   return {
     settings: {
-      ...(settings.fields && { fields }),
+      fields: fields.registered,
       ...(terms && { terms }),
       ...(passwordless && { passwordless }),
     },
@@ -393,7 +391,8 @@ export function createRegistrations(services: PeopleServices, settings: Registra
       ),
 
     async rename(interaction, username, at) {
-      const problem = extraFault("username", username ?? undefined);
+      const row = fields.rows.find(({ name }) => name === "username");
+      const problem = row && extraFault(row, username);
       if (problem !== undefined) return { kind: "invalid", problem };
       return confirmations.change<PendingForm, RegistrationConfirmed | Limited>(
         place(interaction),

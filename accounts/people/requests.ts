@@ -50,6 +50,7 @@ export type PeopleServices = Pick<
   | "clock"
   | "audit"
   | "accounts"
+  | "fields"
   | "confirmations"
   | "passwords"
   | "limits"

@@ -91,14 +91,22 @@ const KINDS = {
   map: {
     isList: true,
     read(args, name) {
-      const entries = args.list(name)?.map((text): [string, string] => {
-        const equals = text.indexOf("=");
-        if (equals === -1) throw misused(`--${name} must be NAME=TEXT`);
-        return [text.slice(0, equals), text.slice(equals + 1)];
-      });
+      const entries = readPairs(args, name);
       return entries && Object.fromEntries(entries);
     },
     examples: (value) => Object.entries(value as Record<string, string>).map((pair) => pair.join("=")),
+  },
+  /** `NAME=TEXT`, and `NAME=` to remove the value of that name. */
+  changes: {
+    value: "NAME=TEXT",
+    isList: true,
+    about: () => "; `NAME=` removes the value",
+    read(args, name) {
+      const entries = readPairs(args, name);
+      return entries && Object.fromEntries(entries.map(([key, text]) => [key, text === "" ? null : text]));
+    },
+    examples: (value) =>
+      Object.entries(value as Record<string, string | null>).map(([key, text]) => `${key}=${text ?? ""}`),
   },
   /** `NAME TEXT TEXT`. */
   lists: {
@@ -144,6 +152,14 @@ const KINDS = {
     examples: () => [],
   },
 } as const satisfies Record<string, Kind>;
+
+function readPairs(args: Arguments, name: string): (readonly [string, string])[] | undefined {
+  return args.list(name)?.map((text) => {
+    const equals = text.indexOf("=");
+    if (equals === -1) throw misused(`--${name} must be NAME=TEXT`);
+    return [text.slice(0, equals), text.slice(equals + 1)];
+  });
+}
 
 async function readObject(path: string, context: Pick<CommandContext, "readInput">): Promise<object> {
   return path === "-" ? objectIn(await context.readInput(), "standard input") : readJsonObject(path);
@@ -194,7 +210,8 @@ function optionMembers(row: AnyRow): Member[] {
       isNeeded: isRequired(schema),
       isAsked: isRequired(schema) && kind === KINDS.secret,
       isOperand: isRequired(schema) && kind !== KINDS.secret && row.positional?.[0] === member,
-      nothing: removed.find((each) => schema.safeParse(each).success),
+      // Each of several values is removed by itself.
+      nothing: name === "changes" ? undefined : removed.find((each) => schema.safeParse(each).success),
     };
   });
 }

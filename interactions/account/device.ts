@@ -319,13 +319,9 @@ function noteFailure({ person, caller }: PersonVisit, { audit }: PersonServices,
   else noteLimited(audit, event, attempt);
 }
 
-function answer(
-  visit: PersonVisit,
-  { audit, clock }: PersonServices,
-  userCode: string,
-  outcome: Outcome,
-): Reply {
+function answer(visit: PersonVisit, services: PersonServices, userCode: string, outcome: Outcome): Reply {
   const { ctx, locals, person, caller } = visit;
+  const { audit, clock } = services;
   switch (outcome.kind) {
     case "connected":
       return visit.done(DEVICE_PATH, "device");
@@ -345,7 +341,7 @@ function answer(
         client,
         logo: clientLook(client, locals.base).logo,
         userCode,
-        fields: consentFields(opensAll ? [ALL_FIELDS] : device.scope.split(" "), []),
+        fields: consentFields(services, opensAll ? [ALL_FIELDS] : device.scope.split(" "), []),
         apis: apis.map(consentApi),
         askedAt: device.askedAt * 1000,
         now: clock.now(),

@@ -140,6 +140,8 @@ interface PageAction {
   readonly label: string;
   /** The look of its button. Default: the main one. */
   readonly look?: "second" | "danger";
+  /** The names of the fields that it takes. Default: those that the view takes. */
+  readonly fields?: readonly string[];
   /** What its form says above the button. */
   readonly text?: string;
 }
@@ -229,10 +231,10 @@ export const listLinks = (
 /** The fields that an action takes now. */
 function fieldsOf(
   takes: PublishedView["takes"],
-  { name }: PageAction,
+  { name, fields: taken = takes[name] }: PageAction,
   fields: readonly PageField[] = [],
 ): PageField[] {
-  return fields.filter((field) => takes[name]?.includes(field.name));
+  return fields.filter((field) => taken?.includes(field.name));
 }
 
 function describe(

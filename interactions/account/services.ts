@@ -159,7 +159,9 @@ export const servicesPage: PersonPage = {
   path: PATH,
   place: "services",
   views: [servicesView],
-  async show({ locals, person, after, nextPage, show }, { storage: { directory }, connectedDevices, clock }) {
+  async show({ locals, person, after, nextPage, show }, parts) {
+    const { storage, connectedDevices, clock } = parts;
+    const { directory } = storage;
     const { account } = person;
     const clients = await directory.listClients();
     const [from = 0, device] = after === undefined ? [] : (JSON.parse(after) as ListPosition);
@@ -167,7 +169,7 @@ export const servicesPage: PersonPage = {
     const services = await Promise.all(
       connected
         .slice(from, from + LISTED)
-        .map((service) => shownService(service, { account, clients, directory })),
+        .map((service) => shownService(service, { ...parts, account, clients })),
     );
     const isLast = from + LISTED >= connected.length;
     const devices = isLast ? await connectedDevices.list(account, clients, device) : { devices: [] };
@@ -238,11 +240,10 @@ async function shownService(
   {
     account,
     clients,
-    directory,
-  }: {
+    ...services
+  }: Pick<PersonServices, "storage" | "fields" | "claims"> & {
     readonly account: AccountRecord;
     readonly clients: readonly ClientRecord[];
-    readonly directory: Pick<DirectoryRecords, "findApi">;
   },
 ): Promise<ShownService> {
   const since = ownValue(account.services_since ?? {}, key);
@@ -250,8 +251,8 @@ async function shownService(
     key,
     name,
     since: since === undefined ? undefined : since * 1000,
-    fields: readableFields(account, clients, key),
-    apis: await usableApis(account, clients, key, directory),
+    fields: readableFields(account, clients, key, services),
+    apis: await usableApis(account, clients, key, services.storage.directory),
   };
 }
 
@@ -270,12 +271,14 @@ function readableFields(
   account: AccountRecord,
   clients: readonly ClientRecord[],
   key: string,
+  services: Pick<PersonServices, "fields" | "claims">,
 ): readonly string[] {
   const own = clients.filter(({ service }) => service === key);
   const consents: readonly Consent[] = own.some(({ first_party }) => first_party)
     ? [{ scopes: [ALL_FIELDS], claims: [] }]
     : own.map(({ client_id }) => consentOf(account, client_id));
   return consentFields(
+    services,
     consents.flatMap(({ scopes }) => scopes),
     consents.flatMap(({ claims }) => claims),
   );

@@ -25,6 +25,7 @@ import {
   type Sample,
   sampleApis,
   sampleFactors,
+  sampleFields,
   states,
   SUB,
   type Text,
@@ -71,7 +72,7 @@ export function accountSamples(text: Text): readonly Sample[] {
     services: [text("News"), text("Video"), text("Radio"), text("Library")],
     now: NOW,
   };
-  const profile = { ...at(text, "profile"), values, locales: ["en", "pl"], problems: [] };
+  const profile = { ...at(text, "profile"), values, rows: sampleFields(["en", "pl"]).own, problems: [] };
   const address = { ...email, email: text(ADA), isConfirmed: true };
   const newAddress = { ...email, value: text("ada") };
   const password = { ...at(text, "password"), username: text("ada"), min: 8, max: 128, isSet: true };
@@ -90,7 +91,7 @@ export function accountSamples(text: Text): readonly Sample[] {
     }),
     ...states(profileView, profile, {
       "account-profile": {},
-      "account-profile-saved": { locales: ["en"], notice: "profile" },
+      "account-profile-saved": { rows: sampleFields(["en"]).own, notice: "profile" },
       "account-profile-wrong": {
         problems: [
           { field: "name", reason: "text" },

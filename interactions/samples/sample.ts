@@ -1,4 +1,5 @@
 /** What a sample is, and the person and the moment that all of them show. */
+import { createPersonFields, type PersonFields } from "../../accounts/profile-fields.ts";
 import type { Page, Pages, Visit } from "../page.ts";
 
 /** One page in one state. */
@@ -29,6 +30,13 @@ export function states<Data>(
     name,
     render: (pages, visit) => pages.render(page, visit, { ...data, ...changes }),
   }));
+}
+
+/** The fields of a person at a service with these languages, whose registration asks for all. */
+export function sampleFields(locales: readonly string[]): PersonFields {
+  const optional = { username: "optional", date_of_birth: "optional", gender: "optional" } as const;
+  const fields = { name: "required", surname: "required", ...optional } as const;
+  return createPersonFields({ locales, reservedUsernames: [], registration: { fields } });
 }
 
 /** The moment at which everything is shown, in milliseconds since the epoch. */

@@ -24,6 +24,7 @@ import {
   RECOVERY_CODES,
   type Sample,
   sampleApis,
+  sampleFields,
   states,
   SUB,
   type Text,
@@ -42,13 +43,7 @@ interface StepChanges {
 
 const offersOf = (text: Text): Offers => ({
   registration: {
-    fields: {
-      name: "required",
-      surname: "required",
-      username: "optional",
-      date_of_birth: "optional",
-      gender: "optional",
-    },
+    fields: sampleFields(["en"]).registered,
     terms: { url: text("https://example.org/terms"), version: text("2026-05") },
     passwordless: true,
   },

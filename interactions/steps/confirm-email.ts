@@ -20,7 +20,8 @@ export const confirmEmail: Step = {
     prompt !== "consent" && registration !== undefined && state.step === "confirm-email",
   fields({ state, link }, { registration }): readonly Field[] {
     if (state.usernameTaken) {
-      const required = registration?.fields?.username === "required";
+      const asked = registration?.fields.find(({ name }) => name === "username");
+      const required = asked?.registration === "required";
       return [{ name: "username", type: "text", autocomplete: "username", required }];
     }
     return link === undefined ? [codeField] : [];

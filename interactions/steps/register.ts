@@ -1,8 +1,7 @@
 /** The step `register`: a new account. Known and unknown addresses, free and taken usernames get the same answer. */
 import { trimmed } from "../../accounts/names.ts";
-import { PERSON_FIELDS } from "../../accounts/profile-fields.ts";
+import { type FieldRow, holding } from "../../accounts/profile-fields.ts";
 import type { RegistrationForm } from "../../accounts/people/registrations.ts";
-import { REGISTRATION_FIELDS } from "../../config/pages.ts";
 import { keptEnrolment } from "./confirm-email.ts";
 import { askedAt, type Entry, type Field, type Outcome, type Problem, type Step } from "./step.ts";
 
@@ -12,20 +11,17 @@ const WITHOUT_PASSWORD = "without-password";
 export const register: Step = {
   isOpen: ({ prompt, state }, { registration }) =>
     prompt !== "consent" && registration !== undefined && state.usernameTaken === undefined,
-  fields({ loginHint = "" }, { registration: { fields = {}, terms } = {} }) {
+  fields({ loginHint = "" }, { registration: { fields = [], terms } = {} }) {
     const email = loginHint.includes("@") ? loginHint : "";
     // Password managers store the password with the one field that has `username`, which must not be empty.
-    const hasUsername = fields.username === "required";
+    const hasUsername = fields.some((row) => row.name === "username" && row.registration === "required");
     const address = hasUsername ? "email" : "username";
     return [
       { name: "email", type: "email", autocomplete: address, required: true, value: email },
-      ...REGISTRATION_FIELDS.flatMap((name) => {
-        const { input } = PERSON_FIELDS[name];
-        const asked = fields[name];
-        if (asked === undefined || input === undefined) return [];
-        const { type, autocomplete: usual = "off", options } = input;
+      ...fields.map(({ name, registration, input: { type, autocomplete: usual = "off", options } }) => {
         const autocomplete = name === "username" && !hasUsername ? "nickname" : usual;
-        return [{ name, type, autocomplete, required: asked === "required", ...(options && { options }) }];
+        const required = registration === "required";
+        return { name, type, autocomplete, required, ...(options && { options }) };
       }),
       { name: "password", type: "password", autocomplete: "new-password", required: true },
       ...(terms === undefined ? [] : [termsField(terms.version)]),
@@ -37,7 +33,7 @@ export const register: Step = {
   async submit(entry, services): Promise<Outcome> {
     const { registrations } = services.people;
     if (registrations === undefined) return { kind: "gone" };
-    const form = formOf(entry);
+    const form = formOf(entry, registrations.settings.fields);
     const result = await registrations.start(entry.signIn.uid, form, askedAt(entry, services));
     if (result.kind === "limited") return result;
     if (result.kind === "sent") {
@@ -60,15 +56,12 @@ export function termsField(version: string): Field {
   return { name: "terms", type: "checkbox", autocomplete: "off", required: true, value: version };
 }
 
-function formOf({ values, locale, action }: Entry): RegistrationForm {
-  const entered = REGISTRATION_FIELDS.flatMap((name) => {
-    const value = trimmed(values.get(name) ?? "");
-    return value === "" ? [] : [[name, value] as const];
-  });
+function formOf({ values, locale, action }: Entry, fields: readonly FieldRow[]): RegistrationForm {
+  const entered = fields.map((row) => [row, trimmed(values.get(row.name) ?? "")] as const);
   return {
     email: trimmed(values.get("email") ?? ""),
     password: action === WITHOUT_PASSWORD ? null : (values.get("password") ?? ""),
-    ...Object.fromEntries(entered),
+    ...holding(entered),
     termsVersion: values.get("terms"),
     locale,
   };

@@ -15,7 +15,7 @@ import type { Method } from "../../accounts/ways/ways.ts";
 import type { LanguageHints } from "../look/language.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
 import type { LinkCookie } from "../link-cookie.ts";
-import type { RegistrationSettings } from "../../config/pages.ts";
+import type { Registrations } from "../../accounts/people/registrations.ts";
 
 /** The steps that a person can be at. */
 export const STEP_NAMES = [
@@ -176,7 +176,7 @@ export const LATE_SECONDS = 300;
 /** The features that the service offers to everybody. */
 export interface Offers {
   /** How people register, if they can. */
-  readonly registration?: Pick<RegistrationSettings, "fields" | "terms" | "passwordless">;
+  readonly registration?: Registrations["settings"];
   /** Whether there is mail for a forgotten password. */
   readonly resets: boolean;
   readonly passwordLength: PasswordLength;

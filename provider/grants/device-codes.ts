@@ -20,7 +20,7 @@ import { clientRecord } from "../clients.ts";
 import type { ProviderServices } from "../services.ts";
 import type { UnitsOfWork } from "../unit-of-work.ts";
 import type { KeepGrant } from "./code-grant.ts";
-import { newGrant, ownScopes, untilExchanged } from "./grant.ts";
+import { newGrant, untilExchanged } from "./grant.ts";
 
 const DEVICE_CODE = "DeviceCode";
 const GRANT = "Grant";
@@ -256,7 +256,8 @@ export function createDeviceCodes({
   units,
   currentProvider,
   keys,
-}: Pick<ProviderServices, "clock" | "units" | "currentProvider" | "keys">): DeviceCodes {
+  grantable,
+}: Pick<ProviderServices, "clock" | "units" | "currentProvider" | "keys" | "grantable">): DeviceCodes {
   /** The answer counts only in the session in which it was given. */
   async function expectSession({ session: uid }: SignedIn): Promise<void> {
     const unit = units.required();
@@ -289,7 +290,9 @@ export function createDeviceCodes({
       const { account } = person;
       const byIdentifier = new Map(apis.map(({ api }) => [api.identifier, api]));
       const grant = newGrant(currentProvider().provider, account, client, byIdentifier);
-      grant.addOIDCScope(ownScopes(scope).join(" "));
+      // The scope may also have scopes of APIs.
+      const own = scope.split(" ").filter((each) => grantable.scopes.includes(each));
+      grant.addOIDCScope(own.join(" "));
       for (const { api, scopes } of apis) grant.addResourceScope(api.identifier, scopes.join(" "));
       const grantId = await untilExchanged(grant, DEVICE_CODE_LIFETIME_SECONDS).save();
       const unit = units.required();

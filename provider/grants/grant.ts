@@ -16,15 +16,11 @@ import {
   type OidcAccount,
 } from "../account.ts";
 import { CODE_KEPT_SECONDS } from "../adapter.ts";
-import { ALL_FIELDS, GRANTABLE } from "../claims.ts";
+import { ALL_FIELDS } from "../claims.ts";
 import { clientRecord } from "../clients.ts";
 import { allowedScopes } from "../apis.ts";
 import { callerOf, exchangeOf } from "../exchange.ts";
 import type { ProviderServices } from "../services.ts";
-
-/** The scopes of this service in a scope that may also have scopes of APIs. */
-export const ownScopes = (scope: string): string[] =>
-  scope.split(" ").filter((each) => GRANTABLE.scopes.includes(each));
 
 /** A grant that is not stored yet. Its generations decide how long it is valid. */
 export function newGrant(

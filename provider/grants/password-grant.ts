@@ -5,7 +5,6 @@ import type { AccountRecord } from "../../records/directory/directory.ts";
 import { currentGenerations, oidcAccount, rolesAtClient } from "../account.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import { ACR_PASSWORD, AMR_PASSWORD } from "../authentication.ts";
-import { effectiveScope } from "../claims.ts";
 import { clientRecord } from "../clients.ts";
 import { artifactKey } from "../adapter.ts";
 import type { KeepGrant } from "./code-grant.ts";
@@ -27,7 +26,7 @@ const LIMITED = "too many failed attempts";
 
 type Services = Pick<
   ProviderServices,
-  "accounts" | "limits" | "passwordCheck" | "audit" | "units" | "clock" | "storage"
+  "accounts" | "limits" | "passwordCheck" | "audit" | "units" | "claims" | "clock" | "storage"
 >;
 
 export class PasswordGrant {
@@ -80,7 +79,7 @@ export class PasswordGrant {
   }
 
   async #issue(ctx: Context, provider: Provider): Promise<void> {
-    const { accounts, storage, clock } = this.#services;
+    const { accounts, storage, claims, clock } = this.#services;
     const record = await this.#authenticate(ctx);
     const { client } = ctx.oidc;
     const clientEntry = clientRecord(client);
@@ -90,9 +89,9 @@ export class PasswordGrant {
       const caller = callerOf(ctx, { kind: "client", id: client.clientId });
       await accounts.assignAtSignIn(record.sub, clientEntry.service, expected, caller);
     }
-    const account = oidcAccount(record, (each) => rolesAtClient(storage.directory, each, client));
+    const account = oidcAccount(record, claims, (each) => rolesAtClient(storage.directory, each, client));
     ctx.oidc.entity("Account", account);
-    const scope = effectiveScope(ctx.oidc.params.scope, exchangeOf(ctx).deployment.kind);
+    const scope = claims.effectiveScope(ctx.oidc.params.scope, exchangeOf(ctx).deployment.kind);
     const grant = newGrant(provider, record, clientEntry);
     grant.addOIDCScope(scope);
     const grantId = await grant.save();

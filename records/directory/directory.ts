@@ -22,6 +22,8 @@ export interface AccountRecord {
   readonly terms_version?: string;
   /** Key of the portal that the account belongs to. */
   readonly portal: string | null;
+  /** The values of the fields that the service adds, by name. Missing: none. */
+  readonly attributes?: Readonly<Record<string, string>>;
   /** Assignments: service key → `user_id_in_service`, `null` until the service reports it. */
   readonly services: Readonly<Record<string, number | null>>;
   /** Service key → when the account was assigned, in seconds since the epoch. Missing: unknown. */

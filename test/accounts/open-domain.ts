@@ -18,6 +18,8 @@ import type { ClientInternals } from "../../accounts/clients/client.ts";
 import type { Clients } from "../../accounts/operations/clients.ts";
 import type { Directory, DirectoryInternals } from "../../accounts/directory.ts";
 import { createPasswords, type Passwords } from "../../accounts/passwords/passwords.ts";
+import { createPersonFields, type FieldRow, type PersonFields } from "../../accounts/profile-fields.ts";
+import type { Claims } from "../../provider/claims.ts";
 import type { ReceiverSettings } from "../../accounts/receivers.ts";
 import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../core/events.ts";
 import { createSealer, type Sealer } from "../../core/sealing.ts";
@@ -68,6 +70,8 @@ export interface Domain {
   readonly accounts: Accounts & AccountInternals;
   readonly clients: Clients & ClientInternals;
   readonly directory: Directory & DirectoryInternals;
+  readonly fields: PersonFields;
+  readonly claims: Claims;
   readonly keys: ServiceKeys;
   readonly logger: Logger;
   readonly sealer: Sealer;
@@ -91,6 +95,8 @@ export interface Domain {
 export interface Options {
   readonly rules: PasswordRules;
   readonly production: boolean;
+  /** Fields of a person that the service adds. */
+  readonly fields: readonly FieldRow[];
   readonly limits: OwnershipLimits;
   readonly sendsLogoutTokens: boolean;
   readonly notify: (deliveries: readonly NewDelivery[]) => void;
@@ -123,7 +129,7 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     throw error;
   });
   const base = createStorageServices({ configuration, storage, sealer, logger }, { events, audit });
-  const { accounts, clients, directory, cleanup } = createAccountServices(
+  const { accounts, clients, directory, fields, claims, cleanup } = createAccountServices(
     {
       ...base,
       keys,
@@ -132,13 +138,18 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
       onDeliveries: options.notify ?? ((deliveries) => notified.push(...deliveries)),
     },
     {},
-    { passwords: counted(options.rules === undefined ? PASSWORDS : createPasswords(options.rules), counts) },
+    {
+      ...(options.fields && { fields: createPersonFields(configuration.interactions, options.fields) }),
+      passwords: counted(options.rules === undefined ? PASSWORDS : createPasswords(options.rules), counts),
+    },
   );
   return {
     storage,
     accounts,
     clients,
     directory,
+    fields,
+    claims,
     keys,
     logger,
     sealer,

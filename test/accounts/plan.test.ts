@@ -10,8 +10,11 @@ import {
   type PlannedDirectory,
   type PlannedEntry,
 } from "../../accounts/plan.ts";
+import { createPersonFields } from "../../accounts/profile-fields.ts";
 
 const ALL = [...NOTIFICATION_TYPES];
+
+const FIELDS = createPersonFields({ locales: ["en"], reservedUsernames: [], registration: false });
 
 const ada: PlannedAccount = {
   sub: "6f1c1b9e-0d3c-4a55-9a1e-0f5a0c7d8e90",
@@ -185,7 +188,9 @@ describe("who is notified of what", () => {
       ["service:constructor", '{"constructor":null}'],
       ["service:toString", '{"toString":3}'],
     ]);
-    expect(causedBy({ ...ada, services }, { ...ada, services: {} })).toEqual(["UNASSINGED_FROM_SERVICE"]);
+    expect(causedBy({ ...ada, services }, { ...ada, services: {} }, FIELDS)).toEqual([
+      "UNASSINGED_FROM_SERVICE",
+    ]);
   });
 });
 
@@ -200,14 +205,17 @@ describe("what a change causes", () => {
       gender: "x",
     };
     for (const [field, value] of Object.entries(values)) {
-      expect([field, causedBy(ada, { ...ada, [field]: value })]).toEqual([field, ["PROFILE_CHANGED"]]);
-      expect(causedBy(ada, { ...ada, [field]: ada[field as keyof typeof values] })).toEqual([]);
+      expect([field, causedBy(ada, { ...ada, [field]: value }, FIELDS)]).toEqual([
+        field,
+        ["PROFILE_CHANGED"],
+      ]);
+      expect(causedBy(ada, { ...ada, [field]: ada[field as keyof typeof values] }, FIELDS)).toEqual([]);
     }
-    expect(causedBy(ada, { ...ada, ...values })).toEqual(["PROFILE_CHANGED"]);
+    expect(causedBy(ada, { ...ada, ...values }, FIELDS)).toEqual(["PROFILE_CHANGED"]);
     for (const other of [{ portal: "p" }, { locale: "pl" }])
-      expect(causedBy(ada, { ...ada, ...other })).toEqual([]);
-    expect(causedBy(ada, undefined)).toEqual(["DELETE_ACCOUNT"]);
-    expect(causedBy(ada, { ...ada, services: { ...ada.services, "1": 12, "4": 1 } })).toEqual([]);
+      expect(causedBy(ada, { ...ada, ...other }, FIELDS)).toEqual([]);
+    expect(causedBy(ada, undefined, FIELDS)).toEqual(["DELETE_ACCOUNT"]);
+    expect(causedBy(ada, { ...ada, services: { ...ada.services, "1": 12, "4": 1 } }, FIELDS)).toEqual([]);
   });
 });
 

@@ -8,7 +8,8 @@ import { Fields, parseFields } from "../../compat/form-fields.ts";
 import { plainBasic } from "../../compat/client-credentials.ts";
 import { callerNetwork } from "../../accounts/limits/networks.ts";
 import { appendToQuery } from "../../provider/responses.ts";
-import { ALL_FIELDS, effectiveScope, PUBLIC_SCOPES } from "../../provider/claims.ts";
+import { createPersonFields } from "../../accounts/profile-fields.ts";
+import { ALL_FIELDS, createClaims } from "../../provider/claims.ts";
 import { rounds } from "../rounds.ts";
 
 /** Text that may be in a parameter: whole Unicode, no NUL. */
@@ -178,6 +179,8 @@ describe("the response in the query", () => {
 });
 
 describe("the internal scope", () => {
+  const fields = createPersonFields({ locales: ["en"], reservedUsernames: [], registration: false });
+  const claims = createClaims(fields);
   const scope = fc.constantFrom(
     "openid",
     "email",
@@ -192,15 +195,16 @@ describe("the internal scope", () => {
   it("is never empty and has only known names; openid and roles only where there are ID tokens [D-AUTHZ-7, D-AUTHZ-12]", () => {
     fc.assert(
       fc.property(fc.array(scope), fc.constantFrom("openid", "oauth2"), (scopes, kind) => {
-        const inside = effectiveScope(scopes.join(" "), kind).split(" ");
-        const wanted = PUBLIC_SCOPES.filter(
-          (one) => scopes.includes(one) && (kind === "openid" || !["openid", "roles"].includes(one)),
+        const inside = claims.effectiveScope(scopes.join(" "), kind).split(" ");
+        const wanted = [...claims.ofScope.keys()].filter(
+          (one) =>
+            scopes.some((each) => each === one) && (kind === "openid" || !["openid", "roles"].includes(one)),
         );
         expect(inside.toSorted()).toEqual(wanted.length === 0 ? [ALL_FIELDS] : wanted.toSorted());
       }),
     );
-    expect(effectiveScope(undefined, "openid")).toBe(ALL_FIELDS);
-    expect(effectiveScope('open"id', "openid")).toBe('open"id');
+    expect(claims.effectiveScope(undefined, "openid")).toBe(ALL_FIELDS);
+    expect(claims.effectiveScope('open"id', "openid")).toBe('open"id');
   });
 });
 

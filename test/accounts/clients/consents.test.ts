@@ -3,7 +3,6 @@ import { changeAccount } from "../../records/rules/stage.ts";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { SYSTEM } from "../../../records/audit/audit-event.ts";
-import { GRANTABLE } from "../../../provider/claims.ts";
 import { consentOf } from "../../../accounts/clients/consents.ts";
 import type { Consent } from "../../../records/directory/directory.ts";
 import { StorageUnavailable } from "../../../core/errors.ts";
@@ -50,17 +49,17 @@ describe("the consents of a user", () => {
   });
 
   it("are exactly the known names that were ever allowed", async () => {
-    const names = fc.array(fc.oneof(fc.constantFrom(...GRANTABLE.scopes, ...GRANTABLE.claims), fc.string()), {
-      maxLength: 9,
-    });
+    const { grantable } = domain.claims;
+    const known = fc.constantFrom(...grantable.scopes, ...grantable.claims);
+    const names = fc.array(fc.oneof(known, fc.string()), { maxLength: 9 });
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(names, names), { maxLength: 4 }), async (consents) => {
         await domain.accounts.revokeTokens(sub);
         for (const [scopes, claims] of consents) await consent(domain, sub, "one", scopes, claims);
         const { scopes = [], claims = [] } = (await remembered())["one"] ?? {};
         const all = (which: 0 | 1): Set<string> => new Set(consents.flatMap((each) => each[which]));
-        expect(scopes).toEqual(GRANTABLE.scopes.filter((name) => all(0).has(name)));
-        expect(claims).toEqual(GRANTABLE.claims.filter((name) => all(1).has(name)));
+        expect(scopes).toEqual(grantable.scopes.filter((name) => all(0).has(name)));
+        expect(claims).toEqual(grantable.claims.filter((name) => all(1).has(name)));
       }),
       { numRuns: 40 },
     );

@@ -1,0 +1,48 @@
+/** Fields of a person that a service of the tests adds. */
+import type { FieldRow } from "../../accounts/profile-fields.ts";
+import { keyProblem, textProblem } from "../../accounts/text-rules.ts";
+
+/** The person changes it, a scope of its own opens it, and a change notifies. */
+export const DEPARTMENT: FieldRow = {
+  name: "department",
+  isAttribute: true,
+  problem: textProblem,
+  edit: "person",
+  registration: "required",
+  input: { type: "text" },
+  claim: { name: "dept", scope: "org" },
+  isDocumented: false,
+  notifies: true,
+  isPersonal: true,
+  texts: { label: { en: "Department", de: "Abteilung", pl: "Dział", uk: "Відділ" } },
+};
+
+/** The person chooses it. It joins a scope that exists. */
+export const FLOOR: FieldRow = {
+  name: "floor",
+  isAttribute: true,
+  problem: textProblem,
+  edit: "person",
+  registration: "optional",
+  input: { type: "select", options: ["first", "second"] },
+  claim: { name: "floor", scope: "profile" },
+  isDocumented: false,
+  notifies: false,
+  isPersonal: false,
+  texts: { label: "Floor", options: { first: "Ground floor", second: "Upper floor" } },
+};
+
+/** Only operators set it, and no client reads it. */
+export const CUSTOMER_NUMBER: FieldRow = {
+  name: "customer_number",
+  isAttribute: true,
+  problem: keyProblem,
+  edit: "operator",
+  input: { type: "text" },
+  isDocumented: false,
+  notifies: false,
+  isPersonal: true,
+  texts: { label: "Customer number" },
+};
+
+export const ADDED: readonly FieldRow[] = [DEPARTMENT, FLOOR, CUSTOMER_NUMBER];
