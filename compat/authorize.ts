@@ -336,7 +336,10 @@ export function pushedPoint(services: Pick<ProviderServices, "limits" | "audit">
   };
 }
 
-/** Runs oidc-provider. An interaction is stored with the rate-limit point that it takes; without one, nothing is written. */
+/**
+ * Runs oidc-provider. An interaction is stored with the rate-limit point that it takes, and so is a code without a page; without
+ * a point, nothing is written.
+ */
 export function runAuthorization(
   protocol: Protocol,
   services: Pick<ProviderServices, "limits" | "events" | "audit" | "pages" | "units">,
@@ -346,10 +349,8 @@ export function runAuthorization(
     const { ctx, query } = exchange;
     // oidc-provider adds the hash of its auto-submitting script to this policy.
     pages.security(ctx);
-    const { oidc, status } = await protocol(
-      exchange,
-      ctx.method === "POST" ? { body: query! } : { query: query! },
-    );
+    const input = ctx.method === "POST" ? { body: query! } : { query: query! };
+    const { oidc, status } = await protocol(exchange, input);
     if (oidc?.entities.Interaction && status === 303) {
       const pushed = isOpen(exchange) ? query?.one("request_uri") : undefined;
       const unit = units.required();
@@ -358,6 +359,14 @@ export function runAuthorization(
     }
     const { accountId: sub, clientId: client_id } = oidc?.entities.AuthorizationCode ?? {};
     if (sub === undefined || client_id === undefined) return;
+    try {
+      if (!exchange.isHead) await units.required().commit();
+    } catch (error) {
+      if (exchange.retryAfter === undefined) throw error;
+      // Too many codes of this account. oidc-provider tells the client in the way that it asked for.
+      await protocol(exchange, input);
+      return;
+    }
     const caller = callerOf(exchange.ctx, { kind: "account", id: sub });
     exchange.onSuccess.push(() => {
       events.emit("code.issued", { sub, client_id });

@@ -326,8 +326,9 @@ class PendingUnit implements Unit {
         break;
       } catch (error) {
         if (!(error instanceof ConditionFailed) || !(await this.#readAgain(pending))) {
-          // A later commit without writes must not call them.
+          // A later commit must not call them.
           this.#callbacks = [];
+          this.#movePoints = undefined;
           throw error;
         }
       }

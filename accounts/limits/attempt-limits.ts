@@ -69,8 +69,8 @@ export interface AttemptLimits {
   deviceRequest(attempt: { readonly client: string; readonly address: string }): Promise<Attempt>;
   /** The code of a device that a signed-in person enters. */
   deviceCode(attempt: { readonly sub: string; readonly address: string }): Promise<Attempt>;
-  /** A code for an account without a page. Its point is not refunded. */
-  authorization(sub: string): Promise<Attempt>;
+  /** A code for an account without a page. Its point is not refunded. @param rider the code, which is written with the point. */
+  authorization(sub: string, rider?: Rider): Promise<Attempt>;
   /**
    * A new interaction. Its point is not refunded.
    * @param options.pushed the pushed request that it is for, if that has consumed a point: the first interaction consumes
@@ -331,7 +331,7 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     deviceRequest: ({ client, address }) => consume(perCaller("deviceRequests", address, client)),
     deviceCode: ({ sub, address }) =>
       consume([bucket("deviceCodes.account", sub), ...perCaller("deviceCodes.address", address)]),
-    authorization: (sub) => consume([bucket("authorizations", sub)]),
+    authorization: (sub, rider) => consume([bucket("authorizations", sub)], rider),
     async interaction(address, { pushed, rider } = {}) {
       if (pushed !== undefined) {
         const first = await consume([bucket("interactions.pushed", pushed)], rider);

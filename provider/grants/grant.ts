@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { errors, type Grant, interactionPolicy, type KoaContextWithOIDC, type Provider } from "oidc-provider";
 import type { Caller } from "../../records/audit/audit-event.ts";
+import type { Rider } from "../../records/rate-limits.ts";
 import type { AccountRecord, ApiRecord, ClientRecord } from "../../records/directory/directory.ts";
 import type { AccountInternals } from "../../accounts/account.ts";
 import { generationAt } from "../../accounts/generations.ts";
@@ -72,6 +73,17 @@ export async function loadGrant(ctx: KoaContextWithOIDC): Promise<Grant | undefi
   return grant;
 }
 
+/** The services that somebody is assigned to by signing in: that of the client, and those of the APIs that assign. */
+function missingServices(
+  record: AccountRecord,
+  client: ClientRecord,
+  apis: readonly ApiRecord[],
+): readonly string[] {
+  const assigning = apis.filter(({ assign }) => assign);
+  const services = new Set([client.service, ...assigning.map(({ service }) => service)]);
+  return [...services].filter((service) => service !== null && !isAssigned(record, service)) as string[];
+}
+
 /**
  * Assigns the person to the service of the client, and to those of the APIs that assign.
  * @throws ConditionFailed when the person's access to one of them has ended meanwhile.
@@ -83,10 +95,7 @@ export async function assignServices(
   apis: readonly ApiRecord[],
   caller: Caller,
 ): Promise<void> {
-  const assigning = apis.filter(({ assign }) => assign);
-  const services = new Set([client.service, ...assigning.map(({ service }) => service)]);
-  for (const service of services) {
-    if (service === null || isAssigned(record, service)) continue;
+  for (const service of missingServices(record, client, apis)) {
     const expected = {
       serviceGeneration: generationAt(record.service_generations, service),
       tokensGeneration: record.tokens_generation,
@@ -103,31 +112,48 @@ export function untilExchanged(grant: Grant, codeSeconds: number): Grant {
   return Object.assign(grant, { expiresIn: codeSeconds + CODE_KEPT_SECONDS });
 }
 
+const tooManyCodes = (): errors.OIDCProviderError =>
+  new errors.TemporarilyUnavailable("too many authorizations of this account");
+
 /**
  * Assigns the user to the client's service and stores the grant, when the policy has no more questions. oidc-provider
  * awaits nothing else between its last check and the code, so this is a check that always passes, in a prompt of its
- * own: the checks of one prompt run in parallel. A person who sees no page needs a point of the account's limit.
+ * own: the checks of one prompt run in parallel. A person who sees no page needs a point of the account's limit, which the commit
+ * of the code takes; if there is something to store before, it is taken first.
  */
 export function writeGrant({
   accounts,
   limits,
   audit,
+  units,
   configuration,
-}: Pick<ProviderServices, "accounts" | "limits" | "audit" | "configuration">): interactionPolicy.Prompt {
+}: Pick<
+  ProviderServices,
+  "accounts" | "limits" | "audit" | "units" | "configuration"
+>): interactionPolicy.Prompt {
+  async function takePoint(ctx: KoaContextWithOIDC, sub: string, rider?: Rider): Promise<void> {
+    const attempt = await limits.authorization(sub, rider);
+    if (attempt.allowed) return;
+    const caller = callerOf(ctx, { kind: "account", id: sub });
+    noteLimited(audit, { ...caller, action: "grant.created", subject: sub }, attempt);
+    exchangeOf(ctx).retryAfter = attempt.retryAfter;
+    throw tooManyCodes();
+  }
+
   async function write(ctx: KoaContextWithOIDC): Promise<false> {
     const { account, client, grant, result } = ctx.oidc;
     if (!account || !client || !grant) return false;
     const { record } = account as OidcAccount;
     const { sub } = record;
-    const caller = callerOf(ctx, { kind: "account", id: sub });
+    const exchange = exchangeOf(ctx);
+    const apis = [...(exchange.apis?.values() ?? [])];
     if (result === undefined) {
-      const attempt = await limits.authorization(sub);
-      if (!attempt.allowed) {
-        noteLimited(audit, { ...caller, action: "grant.created", subject: sub }, attempt);
-        throw new errors.TemporarilyUnavailable("too many authorizations of this account");
-      }
+      // The commit found no point: the request runs again for its answer.
+      if (exchange.retryAfter !== undefined) throw tooManyCodes();
+      if (missingServices(record, clientRecord(client), apis).length > 0) await takePoint(ctx, sub);
+      else units.required().takePoints((rider) => takePoint(ctx, sub, rider));
     }
-    const apis = [...(exchangeOf(ctx).apis?.values() ?? [])];
+    const caller = callerOf(ctx, { kind: "account", id: sub });
     await assignServices(accounts, record, clientRecord(client), apis, caller);
     await untilExchanged(grant, configuration.lifetimes.authorizationCode).save();
     return false;

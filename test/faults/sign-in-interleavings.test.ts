@@ -144,12 +144,15 @@ describe("the way back from the form", () => {
   });
 });
 
+/** Commits a code without a page, with its point. */
+const COMMIT = "rateLimits.consume";
+
 describe("an authorization with a session", () => {
   it("gives no code when the person signs out meanwhile", async () => {
     const { person } = await signedIn(stage);
     const wire = person.wire(get(newsUrl()));
     const form = await person.form(`${stage.openid}/oauth2/logout`, { logout: "yes" });
-    const [answer] = await interleaved(stage, [wire], "artifacts.commit", async () => {
+    const [answer] = await interleaved(stage, [wire], COMMIT, async () => {
       expect((await person.go(form)).status).toBe(303);
     });
     expectStartAgain(answer!);
@@ -169,7 +172,7 @@ describe("an authorization with a session", () => {
   ])("while %s: its code gives nothing", async (_name, end) => {
     const { person, sub } = await signedIn(stage);
     const wire = person.wire(get(newsUrl()));
-    const [answer] = await interleaved(stage, [wire], "artifacts.commit", () => end(sub));
+    const [answer] = await interleaved(stage, [wire], COMMIT, () => end(sub));
     if (answer!.status === 302) expect((await exchanged(answer!)).status).toBe(400);
     else expectStartAgain(answer!);
   });
@@ -177,7 +180,7 @@ describe("an authorization with a session", () => {
   it("while the sessions end: the next authorization shows the form [D-ACCOUNT-8]", async () => {
     const { person, sub } = await signedIn(stage);
     const wire = person.wire(get(newsUrl()));
-    await interleaved(stage, [wire], "artifacts.commit", () => stage.service.accounts.endSessions(sub));
+    await interleaved(stage, [wire], COMMIT, () => stage.service.accounts.endSessions(sub));
     await person.begin(newsUrl());
   });
 
@@ -185,7 +188,7 @@ describe("an authorization with a session", () => {
     const { person, sub } = await signedIn(stage);
     const names = ["rotating", "sliding"] as const;
     const wires = names.map((name) => person.wire(get(authorizeUrl(stage.oauth2, stage.clients[name]))));
-    const answers = await interleaved(stage, wires, "artifacts.commit");
+    const answers = await interleaved(stage, wires, COMMIT);
     for (const [index, answer] of answers.entries()) {
       await tokensOf(await send(exchange(stage.oauth2, stage.clients[names[index]!], codeOf(answer))));
     }
@@ -207,7 +210,7 @@ describe("an authorization with a session", () => {
     const { request_uri } = (await pushed.json()) as { request_uri: string };
     const query = new URLSearchParams({ client_id, request_uri }).toString();
     const wire = person.wire(get(`${stage.openid}/oauth2/authorize?${query}`));
-    await expectOneCode(await interleaved(stage, [wire, wire], "artifacts.commit"));
+    await expectOneCode(await interleaved(stage, [wire, wire], COMMIT));
   });
 });
 

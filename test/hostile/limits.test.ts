@@ -281,7 +281,10 @@ describe("codes without a page", () => {
     await running.service.accounts.unassign(running.ada.sub, [NEWS.service]);
     await browser.get(openid.authorizeUrl({ state: "a state" }));
     const refused = Object.fromEntries(browser.location?.searchParams ?? []);
-    expect([answers, browser.visits.at(-1)?.status]).toEqual([["code", "code", "code"], 302]);
+    const { status, headers } = browser.visits.at(-1)!;
+    expect([answers, status]).toEqual([["code", "code", "code"], 302]);
+    const cookies = headers.getSetCookie().map((line) => line.split("=")[0]);
+    expect(cookies).toEqual([...new Set(cookies)]);
     expect(refused).toEqual({
       error: "temporarily_unavailable",
       error_description: "too many authorizations of this account",
