@@ -115,7 +115,6 @@ function signInSteps(services: PageParts): Pick<Services, "flow" | "ended" | "in
 /** The pages under `{base}/account`. Without operators there is no console. */
 function accountPages(services: PageParts, notifications: Notifications): readonly AccountPage[] {
   const { configuration, storage, accounts, clock, keys } = services;
-  const { operators } = configuration;
   const signer = createSigner(keys.forms);
   const gate = createAccountGate(services, {
     findSignedIn: createSignedIn(services.currentProvider, accounts, sessionCookieName(configuration)),
@@ -125,11 +124,7 @@ function accountPages(services: PageParts, notifications: Notifications): readon
     ...services,
     gate,
     notifications,
-    directory: storage.directory,
     seals: createConsoleSeals(signer),
-    operators,
-    audit: storage.audit,
-    isMailed: services.mailDeployment !== undefined,
   };
   const endedCookies = endedSessionCookies(configuration);
   const parts = {

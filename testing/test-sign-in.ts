@@ -16,12 +16,7 @@ import { normalName, readName } from "../accounts/names.ts";
 import { createMessages } from "../accounts/people/messages.ts";
 import { openMail } from "../records/people/mail-kinds.ts";
 import { openSealer } from "../accounts/keys/service-keys.ts";
-import {
-  createSignInServiceOver,
-  type InternalService,
-  type SignInService,
-  withoutInternals,
-} from "../lib/service.ts";
+import { createSignInServiceOver, type SignInService, withoutInternals } from "../lib/service.ts";
 import { addPhone } from "./add-passkey.ts";
 import type { AuthenticatorOptions, TestAuthenticator } from "./authenticator.ts";
 import { Browser, UnexpectedAnswer } from "./browser/browser.ts";
@@ -178,59 +173,6 @@ export async function createTestSignIn(config: TestSignInConfig = {}): Promise<T
   listener?.serve(service);
   const storage = opened.storage!;
   const { faults } = planted;
-  return testSignIn({
-    service,
-    internal,
-    clock,
-    storage,
-    faults,
-    deployments,
-    listener,
-    ...(!isOwn && { mails }),
-  });
-}
-
-interface Listener {
-  readonly deployments: DeploymentsInput;
-  serve(service: SignInService): void;
-  close(): Promise<void>;
-}
-
-/** The base URLs contain the port, so the server listens before the service is created. */
-async function listen(): Promise<Listener> {
-  const server: Server = createServer();
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  // Browsers make no passkeys for an IP address.
-  const origin = `http://localhost:${(server.address() as AddressInfo).port}`;
-  return {
-    deployments: { oauth2: { url: origin }, openid: { url: `${origin}/openid` } },
-    serve(service) {
-      const answer = new Koa().use(service.routes()).callback();
-      server.on("request", (request, response) => void answer(request, response));
-    },
-    async close() {
-      const closed = new Promise((resolve) => void server.close(resolve));
-      server.closeAllConnections();
-      await closed;
-    },
-  };
-}
-
-interface TestSignInParts {
-  readonly service: SignInService;
-  /** The same with its internal calls. */
-  readonly internal: InternalService;
-  readonly clock: TestClock;
-  readonly storage: Storage;
-  readonly faults: StorageFaults;
-  readonly deployments: DeploymentsInput;
-  readonly listener: Listener | undefined;
-  /** The mail that was sent. Missing if the host application sends it. */
-  readonly mails?: MailMessage[];
-}
-
-function testSignIn(parts: TestSignInParts): TestSignIn {
-  const { service, internal, clock, storage, faults, deployments, listener, mails } = parts;
   const persons: TestPerson[] = [];
   const receivers: TestReceiver[] = [];
   let delivering: TestDelivering | undefined;
@@ -327,7 +269,7 @@ function testSignIn(parts: TestSignInParts): TestSignIn {
       return readNotifications(storage.deliveries, sealer);
     },
     async mails() {
-      if (mails === undefined) return [];
+      if (isOwn) return [];
       mails.push(...(await takeMails(storage, service.configuration)));
       return [...mails];
     },
@@ -339,6 +281,32 @@ function testSignIn(parts: TestSignInParts): TestSignIn {
     },
   };
   return test;
+}
+
+interface Listener {
+  readonly deployments: DeploymentsInput;
+  serve(service: SignInService): void;
+  close(): Promise<void>;
+}
+
+/** The base URLs contain the port, so the server listens before the service is created. */
+async function listen(): Promise<Listener> {
+  const server: Server = createServer();
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  // Browsers make no passkeys for an IP address.
+  const origin = `http://localhost:${(server.address() as AddressInfo).port}`;
+  return {
+    deployments: { oauth2: { url: origin }, openid: { url: `${origin}/openid` } },
+    serve(service) {
+      const answer = new Koa().use(service.routes()).callback();
+      server.on("request", (request, response) => void answer(request, response));
+    },
+    async close() {
+      const closed = new Promise((resolve) => void server.close(resolve));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
 }
 
 /** How long the test may hold mail from the outbox. */

@@ -3,7 +3,6 @@
  * how the result of one reaches the next page.
  */
 import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
-import type { Clock } from "../../core/clock.ts";
 import { byCaller, type CallOptions } from "../../accounts/arguments.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import { pagesOf } from "../../core/pages.ts";
@@ -13,7 +12,6 @@ import type { NotificationType } from "../../accounts/plan.ts";
 import type { Notifications } from "../../notifier/operations.ts";
 import type { ReceiverReport, TestResult } from "../../notifier/receiver-operations.ts";
 import type { DeliveryFilter } from "../../records/deliveries/delivery.ts";
-import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import type { EntryKind } from "../../records/directory/directory.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import type { Signer } from "../../core/sealing.ts";
@@ -38,33 +36,21 @@ import {
 } from "./console-views.ts";
 import { type Form, isFromHere, readable } from "../forms.ts";
 import { chooseTimeZone } from "../look/time-zone.ts";
-import type { Pages, SendOptions } from "../page.ts";
+import type { PersonServices } from "../account/person-pages.ts";
+import type { SendOptions } from "../page.ts";
+import type { PageServices } from "../services.ts";
 
-/** What the console is built from. */
-export interface ConsoleParts {
-  readonly pages: Pages;
-  readonly notifications: Pick<
-    Notifications,
-    | "list"
-    | "find"
-    | "receivers"
-    | "stats"
-    | "redrive"
-    | "redriveAll"
-    | "sendNow"
-    | "discard"
-    | "pause"
-    | "resume"
-    | "test"
-  >;
-  readonly directory: Pick<DirectoryRecords, "findEntry">;
-  readonly clock: Clock;
-  readonly seals: ConsoleSeals;
-  /** Gets the error of a long operation that fails after its page was sent. */
-  readonly onDefect: (error: unknown) => void;
-  /** How long a page waits for a long operation. Default: 3 seconds, which is less than a request may take. */
-  readonly waitMs?: number | undefined;
-}
+/** What the pages of operators need of the service. */
+export type OperatorServices = Pick<
+  PersonServices,
+  "accounts" | "clock" | "configuration" | "gate" | "pages" | "storage"
+> &
+  Pick<PageServices, "mailDeployment" | "onDefect"> & {
+    readonly notifications: Notifications;
+    readonly seals: ConsoleSeals;
+    /** How long a page waits for a long operation. Default: 3 seconds, which is less than a request may take. */
+    readonly waitMs?: number;
+  };
 
 const DEFAULT_WAIT_MS = 3_000;
 
@@ -72,26 +58,26 @@ const DEFAULT_WAIT_MS = 3_000;
 const PAGE = 50;
 
 /** The list comes first: the account page links to it. */
-export function createConsolePages(parts: ConsoleParts): readonly OperatorPage[] {
-  const onList = submit(parts, (form, _id, operator) => listAction(parts, form, operator));
-  const onReceivers = submit(parts, (form, _id, operator) => receiverAction(parts, form, operator));
-  const onDelivery = submit(parts, (form, id, operator) => deliveryAction(parts, id, form, operator));
+export function createConsolePages(services: OperatorServices): readonly OperatorPage[] {
+  const onList = submit(services, (form, _id, operator) => listAction(services, form, operator));
+  const onReceivers = submit(services, (form, _id, operator) => receiverAction(services, form, operator));
+  const onDelivery = submit(services, (form, id, operator) => deliveryAction(services, id, form, operator));
   return [
-    { path: CONSOLE_PATH, methods: { GET: list(parts), POST: onList } },
-    { path: RECEIVERS_PATH, methods: { GET: receivers(parts), POST: onReceivers } },
-    { path: `${CONSOLE_PATH}/:uid`, methods: { GET: delivery(parts), POST: onDelivery } },
+    { path: CONSOLE_PATH, methods: { GET: list(services), POST: onList } },
+    { path: RECEIVERS_PATH, methods: { GET: receivers(services), POST: onReceivers } },
+    { path: `${CONSOLE_PATH}/:uid`, methods: { GET: delivery(services), POST: onDelivery } },
   ];
 }
 
 /** The names of the services, groups and portals of receivers. An entry that no longer exists has none. */
 async function namesOf(
-  { directory }: ConsoleParts,
+  { storage }: OperatorServices,
   shown: ReadonlySet<string>,
 ): Promise<ReadonlyMap<string, string>> {
   const found = await Promise.all(
     [...shown].map(async (receiver) => {
       const [kind, key = ""] = receiver.split(":", 2);
-      const entry = await directory.findEntry(kind as EntryKind, key);
+      const entry = await storage.directory.findEntry(kind as EntryKind, key);
       return [receiver, entry?.name ?? ""] as const;
     }),
   );
@@ -100,13 +86,13 @@ async function namesOf(
 
 /** The data that every page of the console gets. @param shown receivers on the page, which get their names. */
 export async function commonLocals(
-  parts: ConsoleParts,
+  services: OperatorServices,
   ctx: ServiceContext,
   { path, query }: Parameters<OperatorHandler>[1],
   person: SignedIn,
   shown: Iterable<string> = [],
 ): Promise<ConsoleLocals> {
-  const { clock, seals } = parts;
+  const { clock, seals } = services;
   const base = ctx.exchange.deployment.path;
   const result = seals.open(person, path, query.get("result"));
   return {
@@ -114,7 +100,7 @@ export async function commonLocals(
     receiversPath: base + RECEIVERS_PATH,
     people: base + PEOPLE_PATH,
     account: `${base}/account`,
-    names: await namesOf(parts, new Set(shown)),
+    names: await namesOf(services, new Set(shown)),
     now: clock.now(),
     zone: chooseTimeZone(ctx),
     offersZones: new URLSearchParams(ctx.querystring).get("zone") === "",
@@ -127,8 +113,8 @@ export async function commonLocals(
 /** The language of the operator. */
 export const languageOf = ({ account }: SignedIn): SendOptions => ({ account: account.locale ?? undefined });
 
-function list(parts: ConsoleParts): OperatorHandler {
-  const { pages, notifications, seals } = parts;
+function list(services: OperatorServices): OperatorHandler {
+  const { pages, notifications, seals } = services;
   return async (ctx, request, person) => {
     const { filter, after, problem } = readConsoleQuery(request.query);
     if (problem === "other") return pages.error(ctx, { status: 400, error: "invalid_request" });
@@ -144,7 +130,7 @@ function list(parts: ConsoleParts): OperatorHandler {
     const names = known.map(({ receiver }) => receiver);
     const shown = [...names, ...deliveries.map(({ receiver }) => receiver)];
     const data = {
-      ...(await commonLocals(parts, ctx, request, person, shown)),
+      ...(await commonLocals(services, ctx, request, person, shown)),
       filter,
       deliveries,
       receivers: names,
@@ -182,12 +168,12 @@ async function allReceivers(
   return all;
 }
 
-function delivery(parts: ConsoleParts): OperatorHandler {
-  const { pages, notifications, seals } = parts;
+function delivery(services: OperatorServices): OperatorHandler {
+  const { pages, notifications, seals } = services;
   return async (ctx, request, person) => {
     const found = await notifications.find(request.id);
     if (found === undefined) return pages.error(ctx, { status: 404, error: "no_delivery" });
-    const all = await commonLocals(parts, ctx, request, person, [found.receiver]);
+    const all = await commonLocals(services, ctx, request, person, [found.receiver]);
     // Overwriting newer data is offered only after a warning.
     const isSuperseded = all.result?.code === "superseded";
     const token = (action: string): string => seals.token(person, [action, found.id]);
@@ -205,8 +191,8 @@ function delivery(parts: ConsoleParts): OperatorHandler {
   };
 }
 
-function receivers(parts: ConsoleParts): OperatorHandler {
-  const { pages, notifications, seals } = parts;
+function receivers(services: OperatorServices): OperatorHandler {
+  const { pages, notifications, seals } = services;
   return async (ctx, request, person) => {
     const found = await allReceivers(notifications);
     const withTokens = found.map((report) => {
@@ -216,7 +202,7 @@ function receivers(parts: ConsoleParts): OperatorHandler {
       return { report, tokens };
     });
     const all = await commonLocals(
-      parts,
+      services,
       ctx,
       request,
       person,
@@ -242,7 +228,7 @@ export function callerAt(ctx: ServiceContext, { account: { sub } }: SignedIn): C
 
 /** The form of one of our pages. `undefined` after an answer to anything else. */
 export async function receivedForm(
-  { pages }: Pick<ConsoleParts, "pages">,
+  { pages }: Pick<OperatorServices, "pages">,
   ctx: ServiceContext,
 ): Promise<Form | undefined> {
   if (!isFromHere(ctx)) {
@@ -274,10 +260,10 @@ export const consoleResult = (code: string, values: ConsoleResult["values"] = {}
 });
 
 /** Handles the forms of a page. Redirects with a 303 to the page that shows the result. */
-export function submit(parts: ConsoleParts, read: ReadAction): OperatorHandler {
-  const { pages, seals } = parts;
+export function submit(services: OperatorServices, read: ReadAction): OperatorHandler {
+  const { pages, seals } = services;
   return async (ctx, { id }, person) => {
-    const form = await receivedForm(parts, ctx);
+    const form = await receivedForm(services, ctx);
     if (form === undefined) return undefined;
     const action = read(form, id, byCaller(callerAt(ctx, person)));
     if (action === undefined) return pages.error(ctx, { status: 400, error: "invalid_request" });
@@ -301,7 +287,7 @@ export function resultAddress(
 
 /** The outcome of a long operation; `undefined` when it goes on in the background, and the page does not wait any longer. */
 async function briefly<T>(
-  { onDefect, waitMs = DEFAULT_WAIT_MS }: ConsoleParts,
+  { onDefect, waitMs = DEFAULT_WAIT_MS }: OperatorServices,
   work: Promise<T>,
 ): Promise<{ readonly outcome: T } | undefined> {
   return within(
@@ -312,7 +298,11 @@ async function briefly<T>(
 }
 
 /** On the list: sends every parked delivery that matches the filter again. */
-function listAction(parts: ConsoleParts, form: Form, operator: CallOptions): ConsoleAction | undefined {
+function listAction(
+  services: OperatorServices,
+  form: Form,
+  operator: CallOptions,
+): ConsoleAction | undefined {
   const { filter, problem } = readConsoleQuery(form);
   if (form.get("action") !== "redriveAll" || problem !== undefined || filter.state !== undefined)
     return undefined;
@@ -320,23 +310,23 @@ function listAction(parts: ConsoleParts, form: Form, operator: CallOptions): Con
     proof: redriveAllAction(filter),
     page: CONSOLE_PATH,
     search: listAddress("", { ...filter, state: "parked" }),
-    act: () => redriveAll(parts, filter, operator),
+    act: () => redriveAll(services, filter, operator),
   };
 }
 
 async function redriveAll(
-  parts: ConsoleParts,
+  services: OperatorServices,
   filter: DeliveryFilter,
   operator: CallOptions,
 ): Promise<ConsoleResult> {
-  const done = await briefly(parts, parts.notifications.redriveAll(named(filter), operator));
+  const done = await briefly(services, services.notifications.redriveAll(named(filter), operator));
   if (done === undefined) return consoleResult("redriveUnderWay");
   const { redriven, superseded, purged } = done.outcome;
   return consoleResult("redrivenAll", { redriven, superseded, purged });
 }
 
 function deliveryAction(
-  { notifications }: ConsoleParts,
+  { notifications }: OperatorServices,
   id: string,
   form: Form,
   operator: CallOptions,
@@ -367,22 +357,30 @@ async function resultOf<T>(
   }
 }
 
-function receiverAction(parts: ConsoleParts, form: Form, operator: CallOptions): ConsoleAction | undefined {
-  const { notifications } = parts;
+function receiverAction(
+  services: OperatorServices,
+  form: Form,
+  operator: CallOptions,
+): ConsoleAction | undefined {
+  const { notifications } = services;
   const receiver = form.get("receiver") ?? "";
   const action = form.get("action") ?? "";
   const acts: Readonly<Record<string, () => Promise<ConsoleResult>>> = {
     pause: () => resultOf(notifications.pause(receiver, {}, operator), "paused", { receiver }),
     resume: () => resultOf(notifications.resume(receiver, operator), "resumed", { receiver }),
-    test: () => test(parts, receiver, operator),
-    redriveAll: () => redriveAll(parts, { receiver }, operator),
+    test: () => test(services, receiver, operator),
+    redriveAll: () => redriveAll(services, { receiver }, operator),
   };
   const act = Object.hasOwn(acts, action) ? acts[action] : undefined;
   if (act === undefined || !isReceiver(receiver)) return undefined;
   return { proof: [action, receiver], page: RECEIVERS_PATH, act };
 }
 
-async function test(parts: ConsoleParts, receiver: string, operator: CallOptions): Promise<ConsoleResult> {
+async function test(
+  services: OperatorServices,
+  receiver: string,
+  operator: CallOptions,
+): Promise<ConsoleResult> {
   const shown = ({ ok, status, error, duration_ms }: TestResult): ConsoleResult =>
     consoleResult(ok ? "testTaken" : "testFailed", {
       receiver,
@@ -390,8 +388,8 @@ async function test(parts: ConsoleParts, receiver: string, operator: CallOptions
       duration: Math.ceil(duration_ms),
     });
   const done = await briefly(
-    parts,
-    resultOf(parts.notifications.test(receiver, operator), shown, { receiver }),
+    services,
+    resultOf(services.notifications.test(receiver, operator), shown, { receiver }),
   );
   return done?.outcome ?? consoleResult("testUnderWay", { receiver });
 }

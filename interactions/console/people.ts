@@ -2,16 +2,12 @@
  * The console's pages about people: a form that finds one account by its exact name, the page of that account, and the removal of
  * second factors for somebody who has lost them (decisions.md, Lost factors).
  */
-import type { AccountInternals } from "../../accounts/account.ts";
-import type { Accounts } from "../../accounts/operations/accounts.ts";
 import { callerOf, type CallOptions } from "../../accounts/arguments.ts";
 import { factorKey } from "../../accounts/factors/factor.ts";
 import { type Factors, methodsOf } from "../../accounts/ways/ways.ts";
 import { readName } from "../../accounts/names.ts";
 import { subProblem } from "../../accounts/text-rules.ts";
-import type { AuditStore } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import type { AccountGate } from "../account/gate.ts";
 import type { OperatorHandler, OperatorPage } from "../account/pages.ts";
 import { METHODS_PATH } from "../account/sign-in-methods.ts";
 import { seeOther } from "../answers.ts";
@@ -20,9 +16,9 @@ import {
   callerAt,
   commonLocals,
   type ConsoleAction,
-  type ConsoleParts,
   consoleResult,
   languageOf,
+  type OperatorServices,
   receivedForm,
   resultAddress,
   submit,
@@ -30,50 +26,40 @@ import {
 import { PEOPLE_PATH } from "./console-views.ts";
 import { ALL, hasFactor, peoplePage, type PersonLocals, personPage, removalPage } from "./people-views.ts";
 
-export interface PeopleParts extends ConsoleParts {
-  readonly gate: Pick<AccountGate, "enterRecently">;
-  readonly accounts: Pick<
-    Accounts & AccountInternals,
-    "record" | "recordByName" | "factors" | "removeFactorsOf"
-  >;
-  readonly audit: Pick<AuditStore, "append">;
-  /** The `sub` of every operator. Nobody removes their factors here. */
-  readonly operators: readonly string[];
-  /** Whether the service sends mail about the removal. */
-  readonly isMailed: boolean;
-}
-
 /** What the token of the form that finds a person is valid for. */
 const FIND = ["findPerson"];
 
-export function createPeoplePages(parts: PeopleParts): readonly OperatorPage[] {
-  const onPerson = submit(parts, (form, sub, operator) => removal(parts, sub, form, operator));
+export function createPeoplePages(services: OperatorServices): readonly OperatorPage[] {
+  const onPerson = submit(services, (form, sub, operator) => removal(services, sub, form, operator));
   return [
-    { path: PEOPLE_PATH, methods: { GET: people(parts), POST: find(parts) } },
-    { path: `${PEOPLE_PATH}/:uid`, methods: { GET: person(parts), POST: withRecentSignIn(parts, onPerson) } },
+    { path: PEOPLE_PATH, methods: { GET: people(services), POST: find(services) } },
+    {
+      path: `${PEOPLE_PATH}/:uid`,
+      methods: { GET: person(services), POST: withRecentSignIn(services, onPerson) },
+    },
   ];
 }
 
 /** Asks for a recent sign-in first. A form that was sent is lost. */
-function withRecentSignIn({ gate }: PeopleParts, handler: OperatorHandler): OperatorHandler {
+function withRecentSignIn({ gate }: OperatorServices, handler: OperatorHandler): OperatorHandler {
   return async (ctx, request) => {
     const operator = await gate.enterRecently(ctx, request);
     if (operator !== undefined) await handler(ctx, request, operator);
   };
 }
 
-function people(parts: PeopleParts): OperatorHandler {
-  const { pages, seals } = parts;
+function people(services: OperatorServices): OperatorHandler {
+  const { pages, seals } = services;
   return async (ctx, request, operator) => {
-    const all = await commonLocals(parts, ctx, request, operator);
+    const all = await commonLocals(services, ctx, request, operator);
     const data = { ...all, csrf: seals.token(operator, FIND) };
     pages.send(ctx, peoplePage, data, languageOf(operator));
   };
 }
 
 /** What is typed is personal data: it comes in the body, and the address of the answer has the `sub`. */
-function find(parts: PeopleParts): OperatorHandler {
-  const { pages, seals, accounts } = parts;
+function find(services: OperatorServices): OperatorHandler {
+  const { pages, seals, accounts } = services;
 
   /** A `sub` comes first, because a username may look like one. */
   async function accountNamed(typed: string): Promise<AccountRecord | undefined> {
@@ -84,7 +70,7 @@ function find(parts: PeopleParts): OperatorHandler {
   }
 
   return async (ctx, request, operator) => {
-    const form = await receivedForm(parts, ctx);
+    const form = await receivedForm(services, ctx);
     if (form === undefined) return undefined;
     if (!seals.isToken(operator, FIND, form.get("csrf") ?? ""))
       return pages.error(ctx, { status: 403, error: "stale_form" });
@@ -92,15 +78,16 @@ function find(parts: PeopleParts): OperatorHandler {
     const found = await accountNamed(typed);
     if (found !== undefined)
       return seeOther(ctx, `${ctx.exchange.deployment.url}${PEOPLE_PATH}/${found.sub}`);
-    const all = await commonLocals(parts, ctx, request, operator);
+    const all = await commonLocals(services, ctx, request, operator);
     const data = { ...all, csrf: seals.token(operator, FIND), unknown: typed };
     return pages.send(ctx, peoplePage, data, { ...languageOf(operator), status: 400 });
   };
 }
 
 /** The page of an account; with `remove`, the page that asks before a factor is removed. */
-function person(parts: PeopleParts): OperatorHandler {
-  const { accounts, audit, pages, seals, operators, isMailed } = parts;
+function person(services: OperatorServices): OperatorHandler {
+  const { accounts, storage, pages, seals, mailDeployment } = services;
+  const { operators } = services.configuration;
 
   const show: OperatorHandler = async (ctx, request, operator) => {
     const { id: sub, query } = request;
@@ -117,8 +104,8 @@ function person(parts: PeopleParts): OperatorHandler {
       return seeOther(ctx, resultAddress(ctx, { page }, seals, operator, refusal));
     }
     // Nobody looks at an account without a record of it.
-    await audit.append({ ...callerAt(ctx, operator), action: "account.viewed", subject: sub });
-    const shown = { ...(await commonLocals(parts, ctx, request, operator)), person: account, factors };
+    await storage.audit.append({ ...callerAt(ctx, operator), action: "account.viewed", subject: sub });
+    const shown = { ...(await commonLocals(services, ctx, request, operator)), person: account, factors };
     if (key === undefined) {
       const protection = sub === operator.account.sub ? "own" : "operator";
       const protectedAs: PersonLocals["protectedAs"] = isProtected ? protection : undefined;
@@ -128,11 +115,11 @@ function person(parts: PeopleParts): OperatorHandler {
     }
     const generation = String(account.sessions_generation);
     const csrf = seals.token(operator, removalOf(sub, key, generation));
-    const data = { ...shown, factor: key, generation, csrf, isMailed };
+    const data = { ...shown, factor: key, generation, csrf, isMailed: mailDeployment !== undefined };
     return pages.send(ctx, removalPage, data, languageOf(operator));
   };
 
-  const ask = withRecentSignIn(parts, show);
+  const ask = withRecentSignIn(services, show);
   return (ctx, request, operator) => (request.query.has("remove") ? ask : show)(ctx, request, operator);
 }
 
@@ -143,7 +130,7 @@ function removalOf(sub: string, factor: string, generation: string): readonly st
 
 /** A form sends `action` = `remove`, with the `factor` and the `generation` of the account. */
 function removal(
-  { accounts, operators }: PeopleParts,
+  { accounts, configuration: { operators } }: OperatorServices,
   sub: string,
   form: Form,
   operator: CallOptions,

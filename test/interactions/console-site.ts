@@ -8,11 +8,11 @@ import type { Deployment } from "../../config/configuration.ts";
 import type { AccountGate } from "../../interactions/account/gate.ts";
 import { createOperatorPages } from "../../interactions/account/pages.ts";
 import {
-  type ConsoleParts,
   createConsolePages,
   createConsoleSeals,
+  type OperatorServices,
 } from "../../interactions/console/console-pages.ts";
-import { createPeoplePages, type PeopleParts } from "../../interactions/console/people.ts";
+import { createPeoplePages } from "../../interactions/console/people.ts";
 import { createSigner } from "../../core/sealing.ts";
 import { SignInError, type SignInErrorCode } from "../../core/errors.ts";
 import type { Notifications, ShownDelivery } from "../../notifier/operations.ts";
@@ -40,8 +40,6 @@ export function person(changes: { sub?: string; session?: string; generation?: n
 /** One call of the console that changes something. */
 export type Done = readonly [call: string, ...parameters: unknown[]];
 
-type ConsoleNotifications = ConsoleParts["notifications"];
-
 /** The results of the stub. A code is the one of an error. */
 export interface Answers {
   /** Of `redrive`, `sendNow`, `discard`, `pause` and `resume`; `undefined`: they work. */
@@ -64,14 +62,17 @@ export async function testResult(
   return { ...sent, status: null, error: null, duration_ms: 7, ...changes };
 }
 
-/** The directory names one of the receivers. */
-const DIRECTORY: ConsoleParts["directory"] = {
-  findEntry: async (kind, key) =>
-    kind === "service" && key === "1" ? { key, name: "News", group: null, receiver: null } : undefined,
+/** The directory names one of the receivers, and there is no audit. */
+const STORAGE = {
+  directory: {
+    findEntry: async (kind: string, key: string) =>
+      kind === "service" && key === "1" ? { key, name: "News", group: null, receiver: null } : undefined,
+  },
+  audit: { append: async () => undefined },
 };
 
 /** A stub of the notifications with deliveries in memory. test/flows/console.test.ts uses real ones. */
-export class MemoryConsole implements ConsoleNotifications {
+export class MemoryConsole implements Partial<Notifications> {
   readonly deliveries: Detail[] = [];
   known: ReceiverReport[] = [];
   readonly done: Done[] = [];
@@ -189,11 +190,8 @@ export interface ConsoleSite {
   close(): Promise<void>;
 }
 
-/** No mail, and no audit. */
-const QUIET = { isMailed: false, audit: { append: async () => undefined } };
-
 /** The account that the deliveries are about, with an app. */
-function oneAccount({ done }: MemoryConsole): PeopleParts["accounts"] {
+function oneAccount({ done }: MemoryConsole): Partial<OperatorServices["accounts"]> {
   const app = { added_at: 0, last_used_at: null, stopped: false };
   const account = { ...person({ sub: SUB }).account, created_at: 0 };
   return {
@@ -238,24 +236,24 @@ export async function consoleSite(): Promise<ConsoleSite> {
     demandSecondFactor() {},
     async callback() {},
   };
-  const seals = createConsoleSeals(createSigner([createSecretKey(Buffer.alloc(32, 7))]));
-  const parts = {
+  const services = {
     pages,
+    gate,
     notifications: console,
-    directory: DIRECTORY,
+    storage: STORAGE,
+    accounts: oneAccount(console),
+    configuration: { operators: site.operators, profile: "documented" },
+    mailDeployment: undefined,
     clock: { now: () => 1_790_000_300_000 },
-    seals,
+    seals: createConsoleSeals(createSigner([createSecretKey(Buffer.alloc(32, 7))])),
     onDefect: (error: unknown) => site.onDefect(error),
     // A stub answers at once, or never.
     waitMs: 0,
-  };
-  const { operators } = site;
-  const operatorPages = [
-    ...createConsolePages(parts),
-    ...createPeoplePages({ ...parts, gate, accounts: oneAccount(console), operators, ...QUIET }),
-  ];
-  const configuration = { operators, profile: "documented" } as const;
-  const all = createOperatorPages({ pages, gate, configuration }, operatorPages);
+  } as unknown as OperatorServices;
+  const all = createOperatorPages(services, [
+    ...createConsolePages(services),
+    ...createPeoplePages(services),
+  ]);
   const deployment: Deployment = {
     kind: "oauth2",
     url: base,
