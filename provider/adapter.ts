@@ -1,10 +1,12 @@
 /** The adapter of oidc-provider: it stores artifacts under the hash of their identifier, through the unit of work. */
 import { hash } from "node:crypto";
 import type { Adapter, AdapterPayload } from "oidc-provider";
+import { seconds } from "../core/clock.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
 import type { Artifact, Payload } from "../records/artifacts/artifact.ts";
 import { currentEpochs, type GrantGenerations } from "./account.ts";
 import type { ProviderServices } from "./services.ts";
+import { latestEnd } from "./sessions/sessions.ts";
 import type { Unit } from "./unit-of-work.ts";
 
 /** What the adapter asks about clients and codes. */
@@ -225,10 +227,8 @@ class ArtifactAdapter implements Adapter {
 
   #isTooOld({ model, payload }: Artifact): boolean {
     const { clock, lifetimes } = this.#services.configuration;
-    const { loginTs } = payload as { readonly loginTs?: number };
-    // An older session has expired, even if it was stored with a later end.
-    const end = loginTs === undefined ? Infinity : (loginTs + lifetimes.sessionMax) * 1000;
-    return model === "Session" && end <= clock.now();
+    // A session of before a change of `lifetimes` may be stored with a later end.
+    return model === "Session" && latestEnd(payload, lifetimes) <= seconds(clock);
   }
 
   // The page for the code of a device is ours: see `interactions/device.ts`.

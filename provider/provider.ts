@@ -4,6 +4,7 @@ import {
   type JWK,
   type KoaContextWithOIDC,
   Provider,
+  type Session,
   type TokenEndpointGrantContext,
 } from "oidc-provider";
 import { createOidcAdapter } from "./adapter.ts";
@@ -31,7 +32,7 @@ import { ASSERTION_TOLERANCE_SECONDS, checkAssertion } from "./assertions.ts";
 import { exchangeOf, serviceContext } from "./exchange.ts";
 import { type ResponseMode, responseMode, SENT_STATE } from "./responses.ts";
 import type { ProviderServices } from "./services.ts";
-import { countSessions, storeSessionUse } from "./sessions/sessions.ts";
+import { countSessions, latestEnd, storeSessionUse } from "./sessions/sessions.ts";
 
 /** Paths below each base URL. The table of endpoints says which deployment has which. */
 const routes = {
@@ -274,7 +275,7 @@ function timesToLive(
     AccessToken: (_ctx, token) => token.resourceServer?.accessTokenTTL ?? ttl.accessToken,
     IdToken: ttl.idToken,
     Interaction: ttl.interaction,
-    Session: (_ctx, session) => sessionLifetime(session.loginTs, configuration),
+    Session: (_ctx, session) => sessionLifetime(session, configuration),
     RefreshToken: (ctx) => refreshTokens.lifetime(ctx as never),
     Grant: (ctx) => refreshTokens.grantLifetime(ctx as never),
     ClientCredentials: (_ctx, token) => token.resourceServer?.accessTokenTTL ?? ttl.accessToken,
@@ -284,12 +285,7 @@ function timesToLive(
   };
 }
 
-/**
- * `ttl.Session`, called at each use: `lifetimes.session` from now, but at most `lifetimes.sessionMax` from the sign-in.
- * @param signedInAt seconds since the epoch; `undefined` when no one is signed in.
- */
-function sessionLifetime(signedInAt: number | undefined, { lifetimes, clock }: Configuration): number {
-  const { session, sessionMax } = lifetimes;
-  if (signedInAt === undefined) return session;
-  return Math.max(1, Math.min(session, signedInAt + sessionMax - seconds(clock)));
+/** `ttl.Session`, called at each use: `lifetimes.session` from now, but at most `lifetimes.sessionMax` from the sign-in. */
+function sessionLifetime(session: Session, { lifetimes, clock }: Configuration): number {
+  return Math.max(1, Math.min(lifetimes.session, latestEnd(session, lifetimes) - seconds(clock)));
 }

@@ -1,5 +1,6 @@
 /** The sign-in sessions of an account: where and when each is used, and how their owner ends them. */
 import type { KoaContextWithOIDC, Provider } from "oidc-provider";
+import type { Configuration } from "../../config/configuration.ts";
 import type { StoredArtifact } from "../../records/artifacts/artifact.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import { originOf, systemFamily } from "../../records/audit/origin.ts";
@@ -99,10 +100,28 @@ export interface SignInSessions {
   keep(uid: string, generation: number, shown?: readonly string[]): Promise<void>;
 }
 
+/** What the end of a session depends on. */
+interface SignedInSession {
+  readonly accountId?: string | undefined;
+  /** When the person signed in, in seconds since the epoch. */
+  readonly loginTs?: number | undefined;
+}
+
+/**
+ * When a session ends however much it is used, in seconds since the epoch: never while nobody is signed in, and at once if it has
+ * an account but no time of a sign-in.
+ */
+export function latestEnd(
+  { accountId, loginTs }: SignedInSession,
+  { sessionMax }: Pick<Configuration["lifetimes"], "sessionMax">,
+): number {
+  if (accountId === undefined) return Infinity;
+  return loginTs === undefined ? -Infinity : loginTs + sessionMax;
+}
+
 /** The members of a session that oidc-provider and this service store. */
-interface SessionPayload extends UsedSession {
+interface SessionPayload extends UsedSession, SignedInSession {
   readonly iat?: number;
-  readonly loginTs?: number;
   readonly generation?: number;
   readonly amr?: readonly string[];
 }
@@ -126,9 +145,11 @@ export function createSignInSessions({
     { sub, sessions_generation }: AccountRecord,
     { uid, accountId, payload }: StoredArtifact,
   ): SignInSession | undefined {
-    const { iat = 0, loginTs = 0, generation, use } = payload as SessionPayload;
-    const isCurrent = generation === sessions_generation && loginTs > seconds(clock) - lifetimes.sessionMax;
-    if (uid === undefined || accountId !== sub || !isCurrent) return undefined;
+    const stored = payload as SessionPayload;
+    const { iat = 0, loginTs, generation, use } = stored;
+    const hasEnded = latestEnd(stored, lifetimes) <= seconds(clock);
+    const isCurrent = generation === sessions_generation && !hasEnded;
+    if (uid === undefined || accountId !== sub || loginTs === undefined || !isCurrent) return undefined;
     const { at = loginTs, ...where } = use ?? {};
     return { uid, firstUse: iat, lastUse: at, ...where };
   }

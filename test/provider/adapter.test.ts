@@ -67,6 +67,16 @@ describe("the adapter outside a request", () => {
     await expect(adapter("RefreshToken").find("sliding")).resolves.toBeUndefined();
   });
 
+  it("takes a session without the time of its sign-in for ended, unless nobody is signed in", async () => {
+    const loginTs = Math.floor(clock.now() / 1000);
+    await adapter("Session").upsert("nobody's", { uid: "n" }, HOUR);
+    await adapter("Session").upsert("whole", { uid: "w", accountId: "a", loginTs }, HOUR);
+    await adapter("Session").upsert("broken", { uid: "b", accountId: "a" }, HOUR);
+    const found = ["nobody's", "whole", "broken"].map((id) => adapter("Session").find(id));
+    await expect(Promise.all(found)).resolves.toMatchObject([{ uid: "n" }, { uid: "w" }, undefined]);
+    await expect(adapter("Session").findByUid("b")).resolves.toBeUndefined();
+  });
+
   it("does not look up impossible identifiers, and reads clients from the directory", async () => {
     for (const id of ["", "a b", "a\0b", "ä", "x".repeat(256)]) {
       const planted = {

@@ -69,6 +69,7 @@ describe("the list", () => {
     await store("no use");
     await store("of an earlier generation", { generation: 2 });
     await store("too old", { loginTs: now() - SESSION_MAX });
+    await store("without the time of a sign-in", { loginTs: undefined });
     await store("of another account", {}, "6b8a2c0e-1111-4222-8333-444455556666");
     expect(await sessions.list(account)).toEqual({
       sessions: [
