@@ -1,6 +1,6 @@
 /** APIs: the resource servers of RFC 8707 that tokens can be for, as records of the directory. */
 import type { Deployment } from "../config/configuration.ts";
-import { InvalidArgument, NotApplicable, NotFound, UnknownReference } from "../core/errors.ts";
+import { AlreadyExists, InvalidArgument, NotApplicable, NotFound, UnknownReference } from "../core/errors.ts";
 import type { Clock } from "../core/clock.ts";
 import { type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 import type { Transaction } from "../records/records.ts";
@@ -101,6 +101,17 @@ export function createApis(
 
   return {
     calls: facade(apis, {
+      async create({ target: [identifier], input, caller }) {
+        const { record } = await put(
+          identifier,
+          (stored) => {
+            if (stored !== undefined) throw new AlreadyExists(`api ${stored.identifier}`);
+            return input;
+          },
+          caller,
+        );
+        return toApi(record as ApiRecord);
+      },
       async put({ target: [identifier], input, caller }) {
         const { record } = await put(identifier, () => input, caller);
         return toApi(record as ApiRecord);

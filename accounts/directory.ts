@@ -5,7 +5,7 @@ import type { EntryKind, EntryRecord } from "../records/directory/directory.ts";
 import { ENTRIES, isOpen } from "../records/directory/directory-kinds.ts";
 import { type DirectoryRecords, withoutMark } from "../records/directory/directory-records.ts";
 import { removeEntry } from "../records/directory/directory-records.ts";
-import { ConfigurationError, UnknownReference } from "../core/errors.ts";
+import { AlreadyExists, ConfigurationError, NotFound, UnknownReference } from "../core/errors.ts";
 import type { StorageServices } from "../records/services.ts";
 import { type DeploymentUrls, createApis } from "./apis.ts";
 import { checked } from "./arguments.ts";
@@ -16,6 +16,7 @@ import {
   groups,
   type Portals,
   portals,
+  type ServiceChanges,
   type ServiceEntry,
   type Services,
   services,
@@ -23,7 +24,13 @@ import {
 } from "./operations/directory.ts";
 import type { Apis, ApiSettings } from "./operations/apis.ts";
 import { facade, type Page, pageOf, type Window } from "./operations/operation.ts";
-import { sameReceiver, sealReceiver, type ShownReceiver } from "./receivers.ts";
+import {
+  type ReceiverSettings,
+  sameReceiver,
+  sealReceiver,
+  type ShownReceiver,
+  withSecrets,
+} from "./receivers.ts";
 import { putMarks, readMark, type Seeded, type SeedMark } from "./seed-marks.ts";
 
 /**
@@ -53,6 +60,11 @@ export interface DirectoryInternals {
   seedApi(identifier: string, settings: ApiSettings, mark: SeedMark): Promise<Seeded>;
 }
 
+/** The settings of an entry; a receiver that is `undefined` stays as it is stored. */
+type WholeSettings = Omit<ServiceSettings, "receiver"> & {
+  readonly receiver: ReceiverSettings | null | undefined;
+};
+
 /** A call about one entry. */
 interface EntryCall {
   readonly target: readonly [key: string];
@@ -68,10 +80,14 @@ export function createDirectory({
   DirectoryInternals {
   const { records, directory, audit } = storage;
 
-  /** Writes only what differs, so that a seed that is applied at every start writes nothing. */
+  /**
+   * Writes only what differs, so that a seed that is applied at every start writes nothing.
+   * @param settingsOver the new settings over the stored ones.
+   */
   function put(
     kind: EntryKind,
-    { key, name, group = null, roles = [], receiver }: ServiceSettings & { readonly key: string },
+    key: string,
+    settingsOver: (stored: EntryRecord | undefined) => WholeSettings,
     caller: Caller,
     mark?: SeedMark,
   ): Promise<{ readonly record: EntryRecord | undefined; readonly done: Seeded }> {
@@ -80,16 +96,20 @@ export function createDirectory({
       const stored = await tx.get(ENTRIES[kind].ref(key));
       if (isMarked && stored === undefined) return { record: undefined, done: { kind: "removed" } };
       if (mark !== undefined && !isMarked) putMarks(tx, [mark]);
+      const { name, group = null, roles = [], receiver } = settingsOver(stored);
       const isSame =
         stored !== undefined &&
         stored.name === name &&
         stored.group === group &&
         (stored.roles ?? []).join(" ") === roles.join(" ") &&
-        sameReceiver(sealer, kind, key, stored.receiver, receiver);
+        (receiver === undefined || sameReceiver(sealer, kind, key, stored.receiver, receiver));
       if (isSame) return { record: withoutMark(stored), done: { kind: "same" } };
       if (group !== null && !isOpen(await tx.get(ENTRIES.group.ref(group)), records.clock))
         throw new UnknownReference(`group ${group}`);
-      const sealed = receiver === undefined ? null : sealReceiver(sealer, kind, key, receiver);
+      const sealed =
+        receiver === undefined
+          ? (stored?.receiver ?? null)
+          : receiver && sealReceiver(sealer, kind, key, receiver);
       const record = { key, name, group, ...(roles.length > 0 && { roles }), receiver: sealed };
       tx.put(ENTRIES[kind].record(record));
       const action = `${kind}.${stored === undefined ? "created" : "updated"}` as const;
@@ -101,12 +121,43 @@ export function createDirectory({
   /** The functions of one kind of entry. */
   function entries<E>(kind: EntryKind, show: (record: EntryRecord) => E) {
     return {
+      async create({ target, input, caller }: EntryCall & { readonly input: ServiceSettings }): Promise<E> {
+        const key = checked("key", entryKey, target[0]);
+        const { record } = await put(
+          kind,
+          key,
+          (stored) => {
+            if (stored !== undefined) throw new AlreadyExists(`${kind} ${key}`);
+            return whole(input);
+          },
+          caller,
+        );
+        return show(record as EntryRecord);
+      },
+      async update({
+        target: [key],
+        input: { receiver, ...changes },
+        caller,
+      }: EntryCall & { readonly input: ServiceChanges }): Promise<E> {
+        const { record } = await put(
+          kind,
+          key,
+          (stored) => {
+            if (stored === undefined) throw new NotFound(`the ${kind}`);
+            const { name = stored.name, group = stored.group, roles = stored.roles } = changes;
+            const changed = receiver && withSecrets(sealer, kind, key, stored.receiver, receiver);
+            return { name, group, roles, receiver: changed };
+          },
+          caller,
+        );
+        return show(record as EntryRecord);
+      },
       async put({
         target: [key],
         input,
         caller,
       }: EntryCall & { readonly input: ServiceSettings }): Promise<E> {
-        const { record } = await put(kind, { key: checked("key", entryKey, key), ...input }, caller);
+        const { record } = await put(kind, checked("key", entryKey, key), () => whole(input), caller);
         return show(record as EntryRecord);
       },
       async find({ target: [key] }: EntryCall): Promise<E | undefined> {
@@ -133,8 +184,13 @@ export function createDirectory({
     apis,
     seedApi,
     seedEntry: async (kind, key, settings, mark) =>
-      (await put(kind, { key, ...settings }, SYSTEM, mark)).done,
+      (await put(kind, key, () => whole(settings), SYSTEM, mark)).done,
   };
+}
+
+/** All settings: a receiver that is left out is none. */
+function whole(settings: ServiceSettings): WholeSettings {
+  return { ...settings, receiver: settings.receiver ?? null };
 }
 
 /** The record of a group or portal as the public calls show it. */

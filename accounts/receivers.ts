@@ -6,7 +6,7 @@ import { exactly, ruled } from "./arguments.ts";
 import { NOTIFICATION_TYPES } from "./plan.ts";
 import { receiverAddressProblem, textProblem } from "./text-rules.ts";
 import { receiverContext } from "../records/directory/directory-kinds.ts";
-import { SignInError } from "../core/errors.ts";
+import { InvalidArgument, SignInError } from "../core/errors.ts";
 import { isObjectName } from "../core/untrusted-keys.ts";
 import type { Sealer } from "../core/sealing.ts";
 
@@ -20,7 +20,7 @@ const notificationTypes = z
 /** RFC 7617 section 2: no control characters, and the colon ends the user-id. */
 const credential = ruled(textProblem);
 
-const configured = exactly({
+const shape = {
   /** Where notifications are sent; its address is checked at every connection, see `notifications.allowedReceivers`. */
   url: described(ruled(receiverAddressProblem), {
     form: "an absolute http or https URL without user, password and fragment",
@@ -43,11 +43,25 @@ const configured = exactly({
   signing_secret: described(ruled(signingSecretProblem).optional(), {
     form: "`whsec_` and the Base64 of 24 to 64 bytes, or two of that with a space between them",
   }),
-});
+};
+
+const configured = exactly(shape);
 
 /** A receiver as it is configured. */
 export interface ReceiverSettings extends Readonly<z.input<typeof configured>> {}
 export const receiverSettings: z.ZodType<ReceiverSettings, ReceiverSettings> = configured;
+
+const changed = exactly({
+  ...shape,
+  /** Default: stays, as long as the origin of `url` does. */
+  client_secret: shape.client_secret.optional(),
+  /** Default: stays, as long as the origin of `url` does. `null`: notifications are no longer signed. */
+  signing_secret: shape.signing_secret.nullable(),
+});
+
+/** A receiver as an update takes it: nobody can read the secrets, so they may be left out. */
+export interface ReceiverChanges extends Readonly<z.input<typeof changed>> {}
+export const receiverChanges: z.ZodType<ReceiverChanges, ReceiverChanges> = changed;
 
 function isSigningSecret(text: string): boolean {
   const encoded = /^whsec_([A-Za-z0-9+/]+={0,2})$/u.exec(text)?.[1] ?? "";
@@ -126,26 +140,67 @@ export function openReceiver(
   return { url, client_id, types, ...secrets };
 }
 
+/** The stored receiver; `undefined` if there is none, or no key opens its credentials. */
+function readable(
+  sealer: Sealer,
+  kind: EntryKind,
+  key: string,
+  stored: ReceiverRecord | null,
+): OpenedReceiver | undefined {
+  try {
+    return stored === null ? undefined : openReceiver(sealer, kind, key, stored);
+  } catch (error) {
+    if (error instanceof SignInError) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * The settings with the secrets that were left out. They stay only while the origin of the address does: otherwise, whoever
+ * changes the address would get them.
+ * @throws InvalidArgument naming the secrets that have to be given again.
+ */
+export function withSecrets(
+  sealer: Sealer,
+  kind: EntryKind,
+  key: string,
+  stored: ReceiverRecord | null,
+  { client_secret, signing_secret, ...others }: ReceiverChanges,
+): ReceiverSettings {
+  const before = readable(sealer, kind, key, stored);
+  const isKept = before !== undefined && new URL(before.url).origin === new URL(others.url).origin;
+  const password = client_secret ?? (isKept ? before.client_secret : undefined);
+  const isUnsigned = signing_secret === undefined && !isKept && before?.signing_secret !== undefined;
+  if (password === undefined || isUnsigned) {
+    const missing = [
+      ...(password === undefined ? ["client_secret"] : []),
+      ...(isUnsigned ? ["signing_secret"] : []),
+    ];
+    const message = before === undefined ? "is required" : "is required, because url has another origin";
+    throw new InvalidArgument(...missing.map((name) => ({ path: `${kind}.receiver.${name}`, message })));
+  }
+  return {
+    ...others,
+    client_secret: password,
+    signing_secret: (signing_secret === undefined ? before?.signing_secret : signing_secret) ?? undefined,
+  };
+}
+
 /** Whether the stored receiver equals the settings. Credentials that no key opens never do. */
 export function sameReceiver(
   sealer: Sealer,
   kind: EntryKind,
   key: string,
   stored: ReceiverRecord | null,
-  settings: ReceiverSettings | undefined,
+  settings: ReceiverSettings | null,
 ): boolean {
-  if (stored === null || settings === undefined) return stored === null && settings === undefined;
-  try {
-    const { url, client_id, client_secret, types, signing_secret } = openReceiver(sealer, kind, key, stored);
-    return (
-      url === settings.url &&
-      client_id === settings.client_id &&
-      client_secret === settings.client_secret &&
-      signing_secret === settings.signing_secret &&
-      types.join(" ") === settings.types.join(" ")
-    );
-  } catch (error) {
-    if (error instanceof SignInError) return false;
-    throw error;
-  }
+  if (stored === null || settings === null) return stored === settings;
+  const before = readable(sealer, kind, key, stored);
+  return (
+    before?.url === settings.url &&
+    before.client_id === settings.client_id &&
+    before.client_secret === settings.client_secret &&
+    before.signing_secret === settings.signing_secret &&
+    before.types.join(" ") === settings.types.join(" ")
+  );
 }

@@ -131,7 +131,33 @@ const api: z.ZodType<Api> = shownApi;
 const READS = { role: "viewer", confirm: "none", audit: [], errors: [], input: NONE } as const;
 const CHANGES = { role: "administrator", columns: [] } as const;
 
+const EXAMPLE = {
+  target: ["https://api.example.com"],
+  input: {
+    name: "Articles",
+    service: "news",
+    scopes: { "articles:write": "Write and delete articles" },
+  },
+} as const;
+
 export const apis = operations("api", {
+  /**
+   * Creates an API.
+   *
+   * @throws AlreadyExists if there is one with this identifier.
+   * @throws UnknownReference as `put`.
+   */
+  create: operation({
+    ...CHANGES,
+    effect: "create",
+    target: ["identifier"],
+    input: apiSettings,
+    output: api,
+    confirm: "none",
+    audit: ["api.created"],
+    errors: ["already_exists", "unknown_reference"],
+    example: { ...EXAMPLE, target: ["https://new.example.com"] },
+  }),
   /**
    * Creates an API, or replaces all of it but `tokens`.
    *
@@ -149,14 +175,7 @@ export const apis = operations("api", {
     confirm: "none",
     audit: ["api.created", "api.updated"],
     errors: ["unknown_reference"],
-    example: {
-      target: ["https://api.example.com"],
-      input: {
-        name: "Articles",
-        service: "news",
-        scopes: { "articles:write": "Write and delete articles" },
-      },
-    },
+    example: EXAMPLE,
   }),
   /**
    * Changes the given settings of an API. What is left out stays.

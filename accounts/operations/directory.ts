@@ -3,7 +3,7 @@ import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
 import type { EntryKind } from "../../records/directory/directory.ts";
 import { exactly, ruled } from "../arguments.ts";
-import { receiverSettings, type ShownReceiver } from "../receivers.ts";
+import { receiverChanges, receiverSettings, type ShownReceiver } from "../receivers.ts";
 import { serviceRoles } from "../roles.ts";
 import { keyProblem, textProblem } from "../text-rules.ts";
 import { type Facade, NONE, operation, operations } from "./operation.ts";
@@ -14,7 +14,7 @@ export const entryKey = ruled(keyProblem);
 const entryShape = {
   /** Display name. */
   name: described(ruled(textProblem), { form: "a text of 1 to 256 characters" }),
-  /** Where its notifications go. Default: none, even if there was one before. */
+  /** Where its notifications go. Default: none. */
   receiver: receiverSettings.optional(),
 };
 
@@ -24,17 +24,36 @@ const entry = exactly(entryShape);
 export interface EntrySettings extends Readonly<z.input<typeof entry>> {}
 export const entrySettings: z.ZodType<EntrySettings, EntrySettings> = entry;
 
-const service = exactly({
+const changedReceiver = {
+  /** Where its notifications go. Secrets that are left out stay, as long as the origin of `url` does. Default: stays as it is. */
+  receiver: receiverChanges.nullish(),
+};
+
+const entryChanges = exactly({ ...entryShape, ...changedReceiver }).partial();
+
+/** Settings of a group or portal to change. What is left out stays; `null` removes a value. */
+export interface EntryChanges extends Readonly<z.input<typeof entryChanges>> {}
+const changesOfEntry: z.ZodType<EntryChanges, EntryChanges> = entryChanges;
+
+const serviceShape = {
   ...entryShape,
   /** The group of the service. Default: none. */
   group: described(ruled(keyProblem).nullish(), { form: "the key of a group" }),
   /** The roles that people can have in the service. A name that is left out is no longer sent for anybody. Default: none. */
   roles: serviceRoles,
-});
+};
+
+const service = exactly(serviceShape);
 
 /** The settings of a service. */
 export interface ServiceSettings extends Readonly<z.input<typeof service>> {}
 export const serviceSettings: z.ZodType<ServiceSettings, ServiceSettings> = service;
+
+const serviceChanges = exactly({ ...serviceShape, ...changedReceiver }).partial();
+
+/** Settings of a service to change. What is left out stays; `null` removes a value. */
+export interface ServiceChanges extends Readonly<z.input<typeof serviceChanges>> {}
+const changesOfService: z.ZodType<ServiceChanges, ServiceChanges> = serviceChanges;
 
 const receiver: z.ZodType<ShownReceiver> = exactly({
   url: z.string(),
@@ -74,22 +93,61 @@ const EXAMPLE_RECEIVER = {
 } as const;
 
 /** The operations on one kind of entry. @param spare one that nothing refers to, for examples. */
-function entryRows<S extends EntrySettings, E extends Entry>(
+function entryRows<S extends EntrySettings, C extends EntryChanges, E extends Entry>(
   kind: EntryKind,
   {
     settings,
+    changes,
     shows,
     example,
     spare,
   }: {
     readonly settings: z.ZodType<S, S>;
+    readonly changes: z.ZodType<C, C>;
     readonly shows: z.ZodType<E>;
     readonly example: { readonly target: readonly [string]; readonly input: S };
     readonly spare: string;
   },
 ) {
   const reads = { role: "viewer", confirm: "none", audit: [], errors: [] } as const;
+  const writes = {
+    target: ["key"],
+    output: shows,
+    role: "administrator",
+    confirm: "none",
+    columns: [],
+  } as const;
   return operations(kind, {
+    /**
+     * Creates the entry.
+     *
+     * @throws AlreadyExists if there is one with this key.
+     * @throws UnknownReference when the group of a service is not in the directory.
+     */
+    create: operation({
+      ...writes,
+      effect: "create",
+      input: settings,
+      audit: [`${kind}.created`],
+      errors: ["already_exists", "unknown_reference"],
+      example: { ...example, target: ["radio"] },
+    }),
+    /**
+     * Changes the given settings of the entry. What is left out stays.
+     *
+     * A receiver keeps the secrets that are left out, as long as the origin of its address stays.
+     *
+     * @throws NotFound if there is no such entry.
+     * @throws UnknownReference when the group of a service is not in the directory.
+     */
+    update: operation({
+      ...writes,
+      effect: "change",
+      input: changes,
+      audit: [`${kind}.updated`],
+      errors: ["not_found", "unknown_reference"],
+      example: { target: example.target, input: { name: example.input.name } as C },
+    }),
     /**
      * Creates the entry, or replaces it entirely.
      *
@@ -98,15 +156,11 @@ function entryRows<S extends EntrySettings, E extends Entry>(
      * @throws UnknownReference when the group of a service is not in the directory.
      */
     put: operation({
+      ...writes,
       effect: "put",
-      target: ["key"],
       input: settings,
-      output: shows,
-      role: "administrator",
-      confirm: "none",
       audit: [`${kind}.created`, `${kind}.updated`],
       errors: ["unknown_reference"],
-      columns: [],
       example,
     }),
     /**
@@ -155,6 +209,7 @@ function entryRows<S extends EntrySettings, E extends Entry>(
 
 export const services = entryRows("service", {
   settings: serviceSettings,
+  changes: changesOfService,
   shows: shownService,
   example: {
     target: ["news"],
@@ -165,6 +220,7 @@ export const services = entryRows("service", {
 
 export const groups = entryRows("group", {
   settings: entrySettings,
+  changes: changesOfEntry,
   shows: shownEntry,
   example: { target: ["media"], input: { name: "Media", receiver: EXAMPLE_RECEIVER } },
   spare: "sports",
@@ -172,6 +228,7 @@ export const groups = entryRows("group", {
 
 export const portals = entryRows("portal", {
   settings: entrySettings,
+  changes: changesOfEntry,
   shows: shownEntry,
   example: { target: ["main"], input: { name: "Main", receiver: EXAMPLE_RECEIVER } },
   spare: "old",

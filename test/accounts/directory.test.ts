@@ -23,6 +23,13 @@ async function references(removal: Promise<boolean>): Promise<unknown> {
   );
 }
 
+/** The code or the message of a failure; `undefined` without one. */
+const endOf = (call: Promise<unknown>): Promise<string | undefined> =>
+  call.then(
+    () => undefined,
+    () => codeOf(call),
+  );
+
 describe("services, groups and portals", () => {
   it("can be put, found, listed by key and removed; an unknown key is undefined [D-NOTIFY-1]", async () => {
     const { services, groups, portals } = domain.directory;
@@ -66,6 +73,42 @@ describe("services, groups and portals", () => {
       roles: [],
       receiver: null,
     });
+  });
+
+  it("are created once, even if two do it at the same time", async () => {
+    const { services, groups, apis } = domain.directory;
+    const api = { name: "A", service: "1", scopes: { read: "Read" } };
+    for (const create of [
+      () => services.create("1", { name: "One" }),
+      () => groups.create("g", { name: "G" }),
+      () => apis.create("https://a.example", api),
+    ]) {
+      const ends = await Promise.all([create(), create()].map(endOf));
+      expect(ends).toEqual(expect.arrayContaining(["already_exists", undefined]));
+    }
+    expect(await codeOf(services.create("2", { name: "Two", group: "none" }))).toBe("unknown_reference");
+    expect(await codeOf(services.create("valueOf", { name: "n" }))).toMatch(/^TypeError key: /);
+  });
+
+  it("keep what an update leaves out, and lose what it sets to null", async () => {
+    const { services, groups } = domain.directory;
+    await groups.put("g", { name: "G" });
+    await services.put("1", { name: "One", group: "g", roles: ["editor"], receiver: RECEIVER });
+    const one = await services.find("1");
+    expect(await services.update("1", {})).toEqual(one);
+    expect(await services.update("1", { name: "Two" })).toEqual({ ...one, name: "Two" });
+    expect(await services.update("1", { receiver: null, group: null, roles: [] })).toEqual({
+      key: "1",
+      name: "Two",
+      group: null,
+      roles: [],
+      receiver: null,
+    });
+    const { items } = await domain.storage.audit.list({ action: "service.updated", limit: 10 });
+    expect(items).toHaveLength(2);
+    expect(await codeOf(services.update("2", { name: "Two" }))).toBe("not_found");
+    expect(await codeOf(services.update("1", { group: "none" }))).toBe("unknown_reference");
+    expect(await codeOf(groups.update("g", { group: "g" } as never))).toMatch(/^TypeError group: /);
   });
 
   it("can't be removed while they are referenced; the error names the references [D-ACCOUNT-15]", async () => {
@@ -195,6 +238,50 @@ describe("a receiver", () => {
     await put(RECEIVER);
     const again = (await domain.storage.directory.findEntry("service", "1"))?.receiver;
     expect(openReceiver(domain.sealer, "service", "1", again!)).toEqual(RECEIVER);
+  });
+
+  it("keeps secrets that an update leaves out while the origin of its address stays, and no longer [D-DIRECTORY-1]", async () => {
+    const { services } = domain.directory;
+    const signed = { ...RECEIVER, signing_secret: SIGNING_SECRET };
+    const { origin } = new URL(RECEIVER.url);
+    const opened = async () => {
+      const { receiver } = (await domain.storage.directory.findEntry("service", "1"))!;
+      return openReceiver(domain.sealer, "service", "1", receiver!);
+    };
+    const secret = "service.receiver.client_secret: is required";
+    const signing = "service.receiver.signing_secret: is required";
+    const elsewhere = ", because url has another origin";
+    const other = "a new secret";
+    for (const [stored, changes, then] of [
+      [signed, {}, signed],
+      [signed, { url: `${origin}/new?x=1` }, { ...signed, url: `${origin}/new?x=1` }],
+      [signed, { url: `${origin}:443/` }, { ...signed, url: `${origin}:443/` }],
+      [signed, { client_id: "b", client_secret: other }, { ...signed, client_id: "b", client_secret: other }],
+      [signed, { signing_secret: null }, RECEIVER],
+      [RECEIVER, { url: "https://evil.example/" }, `TypeError ${secret}${elsewhere}`],
+      [RECEIVER, { url: `${origin}.evil.example/` }, `TypeError ${secret}${elsewhere}`],
+      [RECEIVER, { url: `${origin}:444/` }, `TypeError ${secret}${elsewhere}`],
+      [RECEIVER, { url: RECEIVER.url.replace("https", "http") }, `TypeError ${secret}${elsewhere}`],
+      [signed, { url: "https://b.example/", client_secret: other }, `TypeError ${signing}${elsewhere}`],
+      [signed, { url: "https://b.example/" }, `TypeError ${secret}${elsewhere}; ${signing}${elsewhere}`],
+      [
+        signed,
+        { url: "https://b.example/", client_secret: other, signing_secret: null },
+        { ...RECEIVER, url: "https://b.example/", client_secret: other },
+      ],
+      [undefined, {}, `TypeError ${secret}`],
+      [undefined, { client_secret: other }, { ...RECEIVER, client_secret: other }],
+    ] as const) {
+      await services.put("1", { name: "One", ...(stored && { receiver: stored }) });
+      const receiver = { ...shown, ...changes };
+      const end = await endOf(services.update("1", { receiver }));
+      expect([changes, end ?? (await opened())]).toEqual([changes, then]);
+    }
+    // A secret that is lost can't stay.
+    const receiver = { ...shown, sealed: null };
+    await putEntry(domain.storage, "service", { key: "1", name: "One", group: null, receiver });
+    expect(await codeOf(services.update("1", { receiver: shown }))).toBe(`TypeError ${secret}`);
+    expect(await services.update("1", { name: "Two" })).toMatchObject({ receiver: shown });
   });
 
   it("is refused with invalid settings: the error names the option, not the value", async () => {

@@ -77,10 +77,10 @@ describe("the commands on a service", () => {
   it("find an account by username, e-mail address, sub and user_id, and print only its public members [D-CLI-6]", async () => {
     const made = await office.service.accounts.create({
       email: "Alan@example.com",
-      username: "77",
+      username: "770077",
       name: "Alan",
     });
-    for (const name of ["77", "alan@EXAMPLE.com", made.sub, String(made.user_id)]) {
+    for (const name of ["770077", "alan@EXAMPLE.com", made.sub, String(made.user_id)]) {
       await expect(office.objects("accounts", "find", name)).resolves.toEqual([made]);
     }
     await expect(office.service.accounts.findByUserId(made.user_id)).resolves.toEqual(made);
