@@ -4,7 +4,6 @@ import { dirname, resolve } from "node:path";
 import type { Configuration } from "../config/configuration.ts";
 import { backendOf, databaseFile, redisProblem, storageProblem } from "../config/storage-address.ts";
 import { ConfigurationError } from "../core/errors.ts";
-import { withReadBatches } from "./read-batches.ts";
 import type { RecordStore } from "./record-store.ts";
 
 /** The stores of a service. */
@@ -41,13 +40,11 @@ async function openMain(
   const backend = backendOf(storage);
   if (backend === "postgresql") {
     const { openPostgres } = await import("./postgresql/record-store.ts");
-    return withReadBatches(
-      await openPostgres({ url: storage, clock, announced: watchedKinds, mustExist, onWarning }),
-    );
+    return openPostgres({ url: storage, clock, announced: watchedKinds, mustExist, onWarning });
   }
   if (backend === "mongodb") {
     const { openMongo } = await import("./mongodb/record-store.ts");
-    return withReadBatches(await openMongo({ url: storage, clock, shared: sharedKinds, mustExist }));
+    return openMongo({ url: storage, clock, shared: sharedKinds, mustExist });
   }
   const { openSqlite } = await import("./sqlite/record-store.ts");
   const file = databaseFile(storage);

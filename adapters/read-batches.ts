@@ -1,7 +1,7 @@
 /**
- * Combines all reads of one tick into one, because a statement costs a server and its driver more than the records in
- * it. A request reads in several places what it could name from the start. Requests that arrive together share their
- * reads as well.
+ * For stores on a server: combines all reads of one tick into one, because a statement costs a server and its driver more than the
+ * records in it. A request reads in several places what it could name from the start. Requests that arrive together share
+ * their reads as well: without that, userinfo on Redis falls to half the requests per second.
  */
 import type { Found, RecordStore, Ref } from "./record-store.ts";
 
@@ -53,23 +53,5 @@ export function batchReads(get: RecordStore["get"]): RecordStore["get"] {
     size += refs.length;
     if (size >= MAX_REFS) void send();
     return result.promise;
-  };
-}
-
-/** The same store with its reads batched. */
-export function withReadBatches(store: RecordStore): RecordStore {
-  return {
-    get: batchReads((refs, options) => store.get(refs, options)),
-    list: (queries) => store.list(queries),
-    scan: (kind, after, limit) => store.scan(kind, after, limit),
-    count: (queries) => store.count(queries),
-    commit: (change) => store.commit(change),
-    next: (counter, atLeast) => store.next(counter, atLeast),
-    sweep: (limit, now) => store.sweep(limit, now),
-    ...(store.copy !== undefined && { copy: store.copy.bind(store) }),
-    ...(store.watch !== undefined && { watch: store.watch.bind(store) }),
-    ...(store.pool !== undefined && { pool: store.pool.bind(store) }),
-    ping: () => store.ping(),
-    close: () => store.close(),
   };
 }

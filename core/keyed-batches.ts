@@ -28,11 +28,6 @@ export class KeyedBatches<Request, Result> {
     this.#limit = limit;
   }
 
-  /** Whether a batch of the key is under way. */
-  isBusy(key: string): boolean {
-    return this.#waiting.has(key);
-  }
-
   /** Requests of one key are sent in order. Rejects when `send` rejects. */
   add(key: string, request: Request): Promise<Result> {
     const { promise, resolve, reject } = Promise.withResolvers<Result>();

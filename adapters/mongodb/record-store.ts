@@ -1,6 +1,7 @@
 /** The record store in MongoDB, shared by any number of processes. */
 import type { Clock } from "../../core/clock.ts";
 import { StorageMissing, StorageUnavailable } from "../../core/errors.ts";
+import { batchReads } from "../read-batches.ts";
 import { checkCommit, type RecordStore } from "../record-store.ts";
 import { closeClient, connect, type Connection, openClient } from "./connection.ts";
 import { asFault, isDuplicate } from "./faults.ts";
@@ -66,13 +67,13 @@ function createStore(connection: Connection, clock: Clock, shared: readonly stri
   const store = new MongoRecords(connection, clock);
   const sharedKinds = new Set(shared);
   return {
-    async get(refs, { withParents = false } = {}) {
+    get: batchReads(async (refs, { withParents = false } = {}) => {
       const live = await connection.run(() => store.live([...new Set(refs.map(idOf))]));
       return refs.map((ref) => {
         const found = live.get(idOf(ref));
         return found && toFound(found.record, withParents ? found.parent : undefined);
       });
-    },
+    }),
     list: (queries) => connection.run(() => Promise.all(queries.map((query) => store.page(query)))),
     scan: (kind, after, limit) => connection.run(() => store.scan(kind, after, limit)),
     count: (queries) => connection.run(() => Promise.all(queries.map((query) => store.count(query)))),

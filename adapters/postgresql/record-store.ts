@@ -2,6 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Clock } from "../../core/clock.ts";
 import { ConditionFailed, StorageUnavailable } from "../../core/errors.ts";
+import { batchReads } from "../read-batches.ts";
 import {
   checkCommit,
   type Commit,
@@ -198,10 +199,7 @@ class PostgresStore implements RecordStore {
     this.#announced = new Set(announced);
   }
 
-  async get(
-    refs: Parameters<RecordStore["get"]>[0],
-    { withParents = false } = {},
-  ): Promise<(Found | undefined)[]> {
+  readonly get: RecordStore["get"] = batchReads(async (refs, { withParents = false } = {}) => {
     const found: (Found | undefined)[] = refs.map(() => undefined);
     const [first] = refs;
     const now = this.#clock.now();
@@ -215,7 +213,7 @@ class PostgresStore implements RecordStore {
           ]);
     for (const row of rows) found[row.n - 1] = withParents ? withParent(row) : toFound(row);
     return found;
-  }
+  });
 
   /** In one round trip: queries of both directions are sent at the same time. */
   async list(queries: readonly Query[]): Promise<Page[]> {

@@ -4,6 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { readRedisAddress } from "../../config/storage-address.ts";
 import type { Clock } from "../../core/clock.ts";
 import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
+import { batchReads } from "../read-batches.ts";
 import {
   checkCommit,
   type Commit,
@@ -119,47 +120,6 @@ function toValues({ kind, index, at, from, to, after, limit, descending = false 
 const lateFault = (): StorageUnavailable =>
   new StorageUnavailable("Redis did not answer until the deadline", { reason: "timeout" });
 
-/** A record and its parent; empty if there is none. */
-type RowWithParent = readonly [record: Row, parent: Row];
-
-/** The largest batch: Redis can work on it while the rest is still being collected. */
-const BATCH = 32;
-
-/**
- * Sends the reads of one tick as one command. A command costs Node more than the reads in it: without batches,
- * userinfo falls to half the requests per second.
- */
-class ReadBatch {
-  readonly #read: (ids: readonly string[]) => Promise<readonly Row[]>;
-  #waiting: { readonly id: string; readonly result: PromiseWithResolvers<RowWithParent> }[] = [];
-
-  constructor(read: (ids: readonly string[]) => Promise<readonly Row[]>) {
-    this.#read = read;
-  }
-
-  get(id: string): Promise<RowWithParent> {
-    const result = Promise.withResolvers<RowWithParent>();
-    this.#waiting.push({ id, result });
-    if (this.#waiting.length >= BATCH) void this.#send();
-    else if (this.#waiting.length === 1) process.nextTick(() => void this.#send());
-    return result.promise;
-  }
-
-  async #send(): Promise<void> {
-    const batch = this.#waiting;
-    this.#waiting = [];
-    if (batch.length === 0) return;
-    try {
-      const rows = await this.#read(batch.map(({ id }) => id));
-      for (const [index, { result }] of batch.entries()) {
-        result.resolve([rows[2 * index] ?? [], rows[2 * index + 1] ?? []]);
-      }
-    } catch (error) {
-      for (const { result } of batch) result.reject(error);
-    }
-  }
-}
-
 /**
  * @throws StorageUnavailable with a message of its own if the user may not SCAN, which a running service does not need.
  */
@@ -198,8 +158,6 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
     return answer as readonly string[];
   }
 
-  const reads = new ReadBatch(async (ids) => (await run(GET, ids)) as readonly Row[]);
-
   /** Repeats the commit until its outcome is known. The script runs a commit once and answers "done" again. */
   async function commit(change: Commit, parts: readonly string[], wait: number): Promise<void> {
     if (!connection.isReady) {
@@ -232,11 +190,14 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
   }
 
   return {
-    get: (refs, { withParents = false } = {}) =>
+    get: batchReads((refs, { withParents = false } = {}) =>
       connection.during(async () => {
-        const rows = await Promise.all(refs.map((ref) => reads.get(idOf(ref))));
-        return rows.map(([record, parent]) => toFound(record, withParents ? parent : undefined));
+        const rows = (await run(GET, refs.map(idOf))) as readonly Row[];
+        return refs.map((_ref, at) =>
+          toFound(rows[2 * at] ?? [], withParents ? rows[2 * at + 1] : undefined),
+        );
       }),
+    ),
     list: (queries) =>
       connection.during(async () => {
         if (queries.length === 0) return [];
