@@ -14,6 +14,7 @@ import { exchange } from "./measurements/exchange.ts";
 import { hanging } from "./measurements/hanging.ts";
 import { machine } from "./measurements/machine.ts";
 import { pages } from "./measurements/pages.ts";
+import { oneCore } from "./measurements/one-core.ts";
 import { parked } from "./measurements/parked.ts";
 import { postgresql } from "./measurements/postgresql.ts";
 import { processes } from "./measurements/processes.ts";
@@ -40,6 +41,7 @@ const MEASUREMENTS: readonly Measurement[] = [
   machine,
   roundTrips,
   postgresql,
+  oneCore,
   processes,
   deliver,
   delivered,

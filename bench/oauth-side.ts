@@ -10,7 +10,7 @@ import {
   ID_TOKEN_CLIENTS,
   type IdTokenAlgorithm,
 } from "./servers/people.ts";
-import { signIn } from "./session.ts";
+import { signIn, signInMany } from "./session.ts";
 import { type BenchRedis, startRedis } from "./redis.ts";
 import type { Effort, Sample } from "./rounds.ts";
 import { LOAD_CORE, type Side, startSide } from "./side.ts";
@@ -36,6 +36,8 @@ export interface OauthSide extends ExchangeSide {
   userinfo(token: string): LoadRequest;
   /** An access token for userinfo. */
   accessToken(): Promise<string>;
+  /** Complete sign-ins of parallel browsers. @returns sign-ins per second. */
+  signIns(count: number, browsers: number): Promise<number>;
   stop(): Promise<void>;
 }
 
@@ -124,6 +126,8 @@ function withSide(kind: Kind, side: Side, cookie: string): OauthSide {
       const response = await fetch(base + target, { method: "POST", headers, body });
       return ((await response.json()) as { access_token: string }).access_token;
     },
+    signIns: (count, browsers) =>
+      signInMany({ url: base + authorize.target, bases: [base], browsers, count }),
     cpuTime: () => side.cpuTime(),
     stop: () => side.stop(),
   };
@@ -137,13 +141,17 @@ export interface Stores {
   readonly storage?: string;
 }
 
-async function start(kind: Kind, { folder, redis, storage }: Stores, checkout?: string): Promise<OauthSide> {
+async function start(
+  kind: Kind,
+  { folder, redis, ...stores }: Stores,
+  checkout?: string,
+): Promise<OauthSide> {
   const name = checkout === undefined ? kind : "other-checkout";
   const file = join(folder, `${name}${redis === undefined ? "" : "-redis"}.db`);
   // Separate databases, because the two don't know each other's keys.
   const place = redis === undefined ? {} : { redis: `${redis.url}/${name === "service" ? 0 : 1}` };
   const side = await startSide(kind, {
-    options: { file, ...place, ...(storage === undefined ? {} : { storage }) },
+    options: { file, ...place, ...stores },
     checkout,
   });
   const { cookie } = await signIn(`${side.ready["base"] ?? ""}${authorizePath(kind, SCOPES[kind])}`);
@@ -153,6 +161,11 @@ async function start(kind: Kind, { folder, redis, storage }: Stores, checkout?: 
 /** Starts the service alone. */
 export function startService(stores: Stores): Promise<OauthSide> {
   return start("service", stores);
+}
+
+/** Starts oidc-provider alone. */
+export function startOidcProvider(stores: Stores): Promise<OauthSide> {
+  return start("oidc-provider", stores);
 }
 
 type Work<T> = (service: OauthSide, other: OauthSide) => Promise<T>;
@@ -173,7 +186,7 @@ async function beside<T>(stores: Stores, startOther: () => Promise<OauthSide>, w
 
 /** Runs the work on the service and oidc-provider, each with its own stores. */
 export function withBoth<T>(stores: Stores, work: Work<T>): Promise<T> {
-  return beside(stores, () => start("oidc-provider", stores), work);
+  return beside(stores, () => startOidcProvider(stores), work);
 }
 
 /** Runs the work on the services of two checkouts, each with its own stores. */

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { Client } from "pg";
 import { freePort } from "./redis.ts";
+import { type Core, pinned } from "./side.ts";
 
 export interface BenchPostgres {
   /** Creates an empty database. */
@@ -54,8 +55,11 @@ async function untilReady(url: string): Promise<void> {
   throw new Error("PostgreSQL does not start");
 }
 
-/** @param folder for its data. The user that runs PostgreSQL must be able to access it. */
-export async function startPostgres(folder: string): Promise<BenchPostgres> {
+/**
+ * @param folder for its data. The user that runs PostgreSQL must be able to access it.
+ * @param core to run on. Default: any.
+ */
+export async function startPostgres(folder: string, core: Core = "any"): Promise<BenchPostgres> {
   const [version = ""] = readdirSync(PROGRAMS).toSorted((one, other) => Number(other) - Number(one));
   const program = (name: string): string => join(PROGRAMS, version, "bin", name);
   const as = user();
@@ -71,7 +75,9 @@ export async function startPostgres(folder: string): Promise<BenchPostgres> {
   const port = await freePort();
   const url = (database: string): string => `postgresql://postgres@127.0.0.1:${port}/${database}`;
   const settings = SETTINGS.flatMap((each) => ["-c", each]);
-  const child = spawn(program("postgres"), ["-D", data, "-p", String(port), ...settings], how);
+  const server = [program("postgres"), "-D", data, "-p", String(port), ...settings];
+  const [command = "", ...parameters] = pinned(core, server);
+  const child = spawn(command, parameters, how);
   const ended = new Promise<void>((resolve) => child.once("close", () => resolve()));
   let databases = 0;
   const stop = async (): Promise<void> => {

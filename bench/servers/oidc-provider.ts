@@ -1,13 +1,20 @@
-/** oidc-provider alone, with its documented adapter: first-party sign-in, opaque tokens, long-lived refresh tokens. */
+/**
+ * oidc-provider alone, with its documented adapter: first-party sign-in with a form and a password hash, opaque tokens,
+ * long-lived refresh tokens.
+ */
 import { generateKeyPairSync, randomBytes, randomUUID } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { text } from "node:stream/consumers";
+import { hash, verify } from "@node-rs/argon2";
 import { type AdapterConstructor, Provider, type Configuration, type JWK } from "oidc-provider";
 import { openForOidc, type SqliteForOidc } from "./oidc-adapter.ts";
 import { CALLBACK, CLIENT, ID_TOKEN_CLIENTS, type IdTokenAlgorithm, PERSON } from "./people.ts";
 import { options, serve } from "./ready.ts";
 import { redisForOidc } from "./redis-adapter.ts";
 
-const { file, redis } = options();
+const { file, redis, cost } = options();
 const SUB = randomUUID();
+const FIELDS = `<input name="username"><input type="password" name="password"><button>Sign in</button>`;
 const METADATA = {
   redirect_uris: [CALLBACK],
   response_types: ["code"],
@@ -83,13 +90,25 @@ await serve(async (base) => {
   }
   const provider = new Provider(base, configuration(storage, adapter));
   const handle = provider.callback();
+  const { memory = 19_456, passes = 2 } = cost ?? {};
+  const kept = await hash(PERSON.password, { memoryCost: memory, timeCost: passes, parallelism: 1 });
+
+  async function interact(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const { uid } = await provider.interactionDetails(req, res);
+    if (req.method !== "POST") {
+      res.setHeader("content-type", "text/html; charset=utf-8");
+      res.end(`<form method="post"><input type="hidden" name="uid" value="${uid}">${FIELDS}</form>`);
+      return;
+    }
+    const form = new URLSearchParams(await text(req));
+    if (!(await verify(kept, form.get("password") ?? ""))) throw new Error("the password is wrong");
+    await provider.interactionFinished(req, res, { login: { accountId: SUB } });
+  }
+
   return {
     handle(req, res) {
-      // Signs in without a form, whose cost is not compared.
-      if (req.url?.startsWith("/interaction/")) {
-        const login = { login: { accountId: SUB } };
-        void provider.interactionFinished(req, res, login).catch(() => res.destroy());
-      } else void handle(req, res);
+      if (req.url?.startsWith("/interaction/")) void interact(req, res).catch(() => res.destroy());
+      else void handle(req, res);
     },
   };
 });
