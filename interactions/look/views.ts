@@ -66,13 +66,8 @@ export function readViews(folders: readonly string[], variables: string): Views 
         const file = join(folder, name);
         const stem = name.replace(/\.ejs$/, "");
         if (folder !== BUILT_IN) files.push(file);
-        if (name === SCRIPT_FILE)
-          script ??=
-            folder === BUILT_IN ? compactScript(readFileSync(file, "utf8")) : readFileSync(file, "utf8");
-        if (name.endsWith(".css") && !sheets.has(name)) {
-          const sheet = readFileSync(file, "utf8");
-          sheets.set(name, folder === BUILT_IN ? compact(sheet) : sheet);
-        }
+        if (name === SCRIPT_FILE) script ??= readFileSync(file, "utf8");
+        if (name.endsWith(".css") && !sheets.has(name)) sheets.set(name, readFileSync(file, "utf8"));
         if (stem !== name && !sources.has(stem))
           sources.set(stem, { file, text: readFileSync(file, "utf8") });
       }
@@ -83,7 +78,7 @@ export function readViews(folders: readonly string[], variables: string): Views 
   problems.push(...misnamed(files, sources));
   const views = new Map([...sources].map(([name, source]) => [name, compiled(source, problems)]));
   const styleWith = (sheet: string | undefined): { readonly text: string; readonly hash: string } => {
-    const text = [compact(variables), sheets.get(STYLE_FILE), sheet && sheets.get(sheet)]
+    const text = [variables, sheets.get(STYLE_FILE), sheet && sheets.get(sheet)]
       .join("\n")
       // Browsers normalize these characters before they compute the hash for the CSP.
       .replaceAll(/\r\n?/g, "\n")
@@ -104,7 +99,7 @@ export function readViews(folders: readonly string[], variables: string): Views 
     const include = (partial: string, more: Locals = {}): string => render(partial, { ...locals, ...more });
     return view({ ...locals, include });
   };
-  script = compactScript(readFileSync(BROWSER_FILE, "utf8")) + (script ?? "");
+  script = readFileSync(BROWSER_FILE, "utf8").replaceAll(/\bexport (?=async function)/g, "") + (script ?? "");
   problems.push(...scriptProblems(script));
   return { render, styleHash: (layout) => style(layout).hash, script, problems };
 }
@@ -116,27 +111,6 @@ function scriptProblems(script: string): readonly string[] {
   } catch (error) {
     return [`config.interactions.views: ${SCRIPT_FILE} does not compile: ${String(error)}`];
   }
-}
-
-/**
- * Removes the script's comment lines, exports, indentation and needless white space. Its strings must not have a space next
- * to a comma or an operator; test/interactions/theme.test.ts compares them.
- */
-const compactScript = (text: string): string =>
-  text
-    .replaceAll(/^ *(?:\/\/.*\n|export )?/gm, "")
-    .replaceAll(/([;{,(])\n/g, "$1")
-    .replaceAll(/ ([=!<>?:&|*+]+) |(,) /g, "$1$2");
-
-/** Without comments, needless spaces and zeros: the sheet is part of each page. No text in it has one of these signs. */
-function compact(css: string): string {
-  return css
-    .replaceAll(/\/\*[\s\S]*?\*\//g, "")
-    .replaceAll(/\s+/g, " ")
-    .replaceAll(/ ?([{};,]) ?/g, "$1")
-    .replaceAll(/(?<=[{;][\w-]+:) /g, "")
-    .replaceAll(/(?<=[:,( ])0\./g, ".")
-    .replaceAll(";}", "}");
 }
 
 function unreadable(folder: string, { code, path = folder }: NodeJS.ErrnoException): string {
