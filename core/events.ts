@@ -105,13 +105,13 @@ export interface ServiceEvents {
   "client.changed": { readonly client_id: string; readonly action: string };
   "delivery.succeeded": DeliveryEvent & { readonly status: number };
   /**
-   * An attempt failed. `retryAt`: milliseconds since the epoch; `null` if there is no further attempt, or the
+   * An attempt failed. `retry_at`: seconds since the epoch; `null` if there is no further attempt, or the
    * receiver is paused and the delivery waits until it is resumed.
    */
   "delivery.failed": DeliveryEvent & {
     readonly status: number | null;
     readonly error: string | null;
-    readonly retryAt: number | null;
+    readonly retry_at: number | null;
   };
   /** There are no more attempts until an operator redrives it. */
   "delivery.parked": DeliveryEvent & { readonly reason: string };
@@ -119,29 +119,29 @@ export interface ServiceEvents {
   "delivery.discarded": { readonly id: string };
   /** The receiver worked until now, and an attempt failed. `error`: such as `HTTP 503` or `ECONNREFUSED`. */
   "receiver.failing": { readonly receiver: string; readonly error: string | null };
-  /** The receiver gets nothing until it is resumed. `byOperator`: or else because nothing can be sent to it. */
-  "receiver.paused": { readonly receiver: string; readonly reason: string; readonly byOperator: boolean };
+  /** The receiver gets nothing until it is resumed. `by_operator`: or else because nothing can be sent to it. */
+  "receiver.paused": { readonly receiver: string; readonly reason: string; readonly by_operator: boolean };
   "receiver.resumed": { readonly receiver: string };
   /**
-   * The receiver fails, and deliveries are tried one at a time. `until`: the time of the next one, in milliseconds
-   * since the epoch.
+   * The receiver fails, and deliveries are tried one at a time. `held_until`: the time of the next one, in seconds since
+   * the epoch.
    */
-  "receiver.held": { readonly receiver: string; readonly until: number };
+  "receiver.held": { readonly receiver: string; readonly held_until: number };
   /**
    * A delivery succeeded: the receiver works again, and everything that was held back is due. `failures`: failed attempts in
-   * a row, since an operator resumed it if one did. `failingSince`: milliseconds since the epoch.
+   * a row, since an operator resumed it if one did. `failing_since`: seconds since the epoch.
    */
   "receiver.recovered": {
     readonly receiver: string;
     readonly failures: number;
-    readonly failingSince: number;
+    readonly failing_since: number;
   };
   /** The receiver was removed from the directory, and its waiting deliveries are parked. */
   "receiver.removed": { readonly receiver: string; readonly parked: number };
   /** The mail server, or your `send`, accepted a mail. `kind`: what it is about, such as `password-changed`. */
   "mail.sent": { readonly kind: string };
-  /** An attempt failed. `retryAt`: milliseconds since the epoch; `null` if there is no further attempt. */
-  "mail.failed": { readonly kind: string; readonly reason: MailFailure; readonly retryAt: number | null };
+  /** An attempt failed. `retry_at`: seconds since the epoch; `null` if there is no further attempt. */
+  "mail.failed": { readonly kind: string; readonly reason: MailFailure; readonly retry_at: number | null };
   fault: { readonly where: string; readonly code: string };
   /** A rate limit refused a request. */
   "limit.refused": { readonly limit: string };

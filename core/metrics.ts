@@ -320,8 +320,8 @@ export function createMetrics(
   count("backchannel.delivered", ({ logouts }) => logouts.inc({ result: "delivered" }));
   count("backchannel.failed", ({ logouts }, { reason }) => logouts.inc({ result: "failed", reason }));
   count("mail.sent", ({ mails }, { kind }) => mails.inc({ kind, result: "sent" }));
-  count("mail.failed", ({ mails }, { kind, retryAt }) =>
-    mails.inc({ kind, result: retryAt === null ? "failed" : "retried" }),
+  count("mail.failed", ({ mails }, { kind, retry_at }) =>
+    mails.inc({ kind, result: retry_at === null ? "failed" : "retried" }),
   );
   count("account.changed", ({ changes }, { action }) => changes.inc({ action }));
   count("fault", ({ faults }, { where }) => faults.inc({ where }));

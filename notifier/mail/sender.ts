@@ -3,6 +3,7 @@
  * until it is out of date. If a process dies after sending, the mail is sent again with the same Message-ID.
  */
 import { setTimeout as pause } from "node:timers/promises";
+import { inSeconds } from "../../core/clock.ts";
 import type { MailFailure } from "../../core/events.ts";
 import type { RenderMail } from "../../accounts/people/messages.ts";
 import type { AskedHealth } from "../../records/health.ts";
@@ -119,7 +120,7 @@ export class MailSender {
     }
     const retryAt = refusal.final ? null : this.#retryAt(mail);
     const isRecorded = await (retryAt === null ? outbox.remove(mail) : outbox.postpone(mail, retryAt));
-    if (isRecorded) events.emit("mail.failed", { kind, reason: refusal.code, retryAt });
+    if (isRecorded) events.emit("mail.failed", { kind, reason: refusal.code, retry_at: inSeconds(retryAt) });
   }
 
   async #attempt(mail: StoredMail): Promise<MailRefused | "nobody" | undefined> {

@@ -10,7 +10,7 @@ import {
   untouchedReceiver,
 } from "../../records/deliveries/delivery.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
-import type { Clock } from "../../core/clock.ts";
+import { type Clock, inSeconds } from "../../core/clock.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
 import type { StorageServices } from "../../records/services.ts";
 
@@ -98,7 +98,8 @@ export class CircuitBreaker {
     if (afterSuccess(known ?? (await this.#deliveries.receiver(receiver)), now) === undefined) return;
     const { before } = await this.#deliveries.changeReceiver(receiver, (state) => afterSuccess(state, now));
     const { failures, failingSince, heldUntil } = before;
-    if (failingSince !== null) this.#events.emit("receiver.recovered", { receiver, failures, failingSince });
+    if (failingSince !== null)
+      this.#events.emit("receiver.recovered", { receiver, failures, failing_since: inSeconds(failingSince) });
     if (heldUntil !== null) await this.release(receiver);
   }
 
@@ -113,7 +114,7 @@ export class CircuitBreaker {
     if (before.failingSince === null)
       this.#events.emit("receiver.failing", { receiver, error: failure.error });
     if (before.heldUntil === null && after.heldUntil !== null) {
-      this.#events.emit("receiver.held", { receiver, until: after.heldUntil });
+      this.#events.emit("receiver.held", { receiver, held_until: inSeconds(after.heldUntil) });
     }
   }
 
@@ -132,8 +133,8 @@ export class CircuitBreaker {
       afterPause(state, why),
     );
     if (before === after || before.paused) return false;
-    const byOperator = why.failed === undefined;
-    this.#events.emit("receiver.paused", { receiver, reason: why.reason, byOperator });
+    const by_operator = why.failed === undefined;
+    this.#events.emit("receiver.paused", { receiver, reason: why.reason, by_operator });
     return true;
   }
 
@@ -198,24 +199,24 @@ export function logReceivers({
   events.on("delivery.failed", ({ receiver, status, error }) => {
     if (logged.get(receiver)?.isQuiet === true) fails(receiver, failureOf({ status, error }));
   });
-  events.on("receiver.held", ({ receiver, until }) => {
+  events.on("receiver.held", ({ receiver, held_until }) => {
     if (logged.get(receiver)?.isQuiet === true) return;
     const text =
       "a receiver of notifications is held back; one delivery is tried from time to time until it accepts one";
-    logger.warn({ receiver, until: new Date(until).toISOString() }, text);
+    logger.warn({ receiver, until: new Date(held_until * 1000).toISOString() }, text);
   });
-  events.on("receiver.paused", ({ receiver, reason, byOperator }) => {
+  events.on("receiver.paused", ({ receiver, reason, by_operator }) => {
     // The audit has what operators do; their reason is text that somebody typed.
-    if (byOperator) return;
+    if (by_operator) return;
     logged.delete(receiver);
     const text = "a receiver of notifications is paused; they wait until sign-in-service receivers resume";
     begins(receiver, { reason }, text);
   });
-  events.on("receiver.recovered", ({ receiver, failures, failingSince }) => {
+  events.on("receiver.recovered", ({ receiver, failures, failing_since }) => {
     const last = logged.get(receiver);
     if (last?.isQuiet === true) logged.set(receiver, { ...last, isQuiet: false });
     else {
-      const seconds = Math.round((clock.now() - failingSince) / 1000);
+      const seconds = Math.round(clock.now() / 1000) - failing_since;
       logger.warn({ receiver, failures, seconds }, "a receiver of notifications works again");
     }
   });

@@ -13,6 +13,7 @@ import {
   type Outcome,
 } from "../../records/deliveries/delivery.ts";
 import { answerContext, deliveryContext } from "../../records/deliveries/delivery-kinds.ts";
+import { inSeconds } from "../../core/clock.ts";
 import { SignInError, StorageUnavailable } from "../../core/errors.ts";
 import type { AttemptResult, AttemptTarget } from "./deliver.ts";
 import { NO_KEY } from "../receivers.ts";
@@ -202,8 +203,8 @@ export class LaneWorker {
       events.emit("delivery.succeeded", { ...about, status: status ?? 0 });
       return;
     }
-    const retryAt = outcome.kind === "retry" ? clock.now() + outcome.after : null;
-    events.emit("delivery.failed", { ...about, status, error, retryAt });
+    const retry_at = inSeconds(outcome.kind === "retry" ? clock.now() + outcome.after : null);
+    events.emit("delivery.failed", { ...about, status, error, retry_at });
     this.#emitParked({ delivery }, outcome, about.attempts);
   }
 

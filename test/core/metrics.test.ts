@@ -150,8 +150,8 @@ describe("the counters", () => {
         "mail by kind and result",
         (events) => {
           const kind = "password-changed";
-          events.emit("mail.failed", { kind, reason: "delayed", retryAt: 1 });
-          events.emit("mail.failed", { kind, reason: "refused", retryAt: null });
+          events.emit("mail.failed", { kind, reason: "delayed", retry_at: 1 });
+          events.emit("mail.failed", { kind, reason: "refused", retry_at: null });
           events.emit("mail.sent", { kind });
         },
         ["retried", "failed", "sent"].map(

@@ -135,7 +135,7 @@ describe("service.notifications", () => {
     await stage.nothingWaits();
     expect(inbox.arrived).toHaveLength(1);
     expect(emitted).toEqual([
-      { receiver: "service:1", reason: "moving house", byOperator: true },
+      { receiver: "service:1", reason: "moving house", by_operator: true },
       { receiver: "service:1" },
     ]);
     expect(stage.log.join("")).not.toContain("moving house");

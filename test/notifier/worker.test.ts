@@ -1,5 +1,6 @@
 import { putEntry } from "../records/rules/stage.ts";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { inSeconds } from "../../core/clock.ts";
 import type { Storage } from "../../records/storage.ts";
 import { HOUR, MINUTE, openWorld, receiverSettings, SECOND, unreadable, type World } from "./stage.ts";
 import { storedDeliveries } from "./stored-deliveries.ts";
@@ -112,7 +113,7 @@ describe("the worker", () => {
     await worker.live(5 * HOUR);
     expect(world.ids().toSorted()).toEqual(["d1", "e1", "f1"]);
     expect(emitted("receiver.paused")).toEqual([
-      { receiver: "service:1", reason: "it answered 410 Gone", byOperator: false },
+      { receiver: "service:1", reason: "it answered 410 Gone", by_operator: false },
     ]);
     await expect(world.notifications.find("d1")).resolves.toMatchObject({
       state: "waiting",
@@ -138,8 +139,8 @@ describe("the worker", () => {
     await world.worker().live(80 * HOUR);
     expect(world.ids()).toEqual(["d1"]);
     expect(emitted("receiver.paused")).toEqual([
-      { receiver: "service:2", reason: "no key of keys.secrets opens its credentials", byOperator: false },
-      { receiver: "service:1", reason: "10.0.0.1 is a private address", byOperator: false },
+      { receiver: "service:2", reason: "no key of keys.secrets opens its credentials", by_operator: false },
+      { receiver: "service:1", reason: "10.0.0.1 is a private address", by_operator: false },
     ]);
     for (const [id, attempts] of [
       ["d1", 1],
@@ -205,7 +206,7 @@ describe("a receiver that fails", () => {
     expect(burst).toBeGreaterThanOrEqual(5);
     expect(burst).toBeLessThanOrEqual(10);
     expect(emitted("receiver.held")).toEqual([
-      { receiver: "service:1", until: world.clock.now() + 30 * SECOND },
+      { receiver: "service:1", held_until: inSeconds(world.clock.now()) + 30 },
     ]);
     const began = world.now();
     await worker.live(20 * MINUTE);
@@ -222,7 +223,7 @@ describe("a receiver that fails", () => {
     const [probe, ...rest] = world.posted.slice(before);
     expect(emitted("receiver.failing")).toEqual([{ receiver: "service:1", error: "HTTP 500" }]);
     expect(emitted("receiver.recovered")).toEqual([
-      { receiver: "service:1", failures: burst + probes.length, failingSince: expect.any(Number) },
+      { receiver: "service:1", failures: burst + probes.length, failing_since: expect.any(Number) },
     ]);
     expect(rest.every(({ at }) => at === probe?.at)).toBe(true);
     const order = rest.map(({ id }) => id);

@@ -11,6 +11,7 @@ import {
   createSignInService,
   type NotificationWorker,
 } from "../../../lib/index.ts";
+import { inSeconds } from "../../../core/clock.ts";
 import { type NewMail, openMail, sealMail } from "../../../records/people/mail-kinds.ts";
 import { createSealer } from "../../../core/sealing.ts";
 import { createSignInServiceOver, type SignInService } from "../../../lib/service.ts";
@@ -207,7 +208,7 @@ describe("a mail server that does not accept a mail", () => {
     await openService(smtp.url);
     await changed("refused@example.com");
     await eventually(async () => events.length > 0 && (await waiting()) === "0");
-    expect(events).toEqual([{ kind: "password-changed", reason: "refused", retryAt: null }]);
+    expect(events).toEqual([{ kind: "password-changed", reason: "refused", retry_at: null }]);
     await expect(revealed("refused@", "no such person")).resolves.toEqual([]);
     expect(await service.metrics()).toContain(
       'sign_in_mails_total{kind="password-changed",result="failed"} 1',
@@ -219,13 +220,15 @@ describe("a mail server that does not accept a mail", () => {
     const first = clock.now();
     await changed("later@example.com");
     await eventually(() => events.length === 1);
-    expect(events).toEqual([{ kind: "password-changed", reason: "delayed", retryAt: first + 10_000 }]);
+    expect(events).toEqual([
+      { kind: "password-changed", reason: "delayed", retry_at: inSeconds(first + 10_000) },
+    ]);
     clock.advance(9);
     await pause(100);
     expect(events).toHaveLength(1);
     clock.advance(1);
     await eventually(() => events.length === 2);
-    expect(events[1]).toMatchObject({ reason: "delayed", retryAt: first + 70_000 });
+    expect(events[1]).toMatchObject({ reason: "delayed", retry_at: inSeconds(first + 70_000) });
     clock.advance(60);
     const [mail] = await smtp.until(1);
     expect(mail?.to).toEqual(["later@example.com"]);
@@ -263,7 +266,7 @@ describe("a mail server that does not accept a mail", () => {
     await eventually(() => events.length === 1);
     clock.advance(3 * 86_400 - 30);
     await eventually(() => events.length === 2);
-    expect(events[1]).toMatchObject({ reason: "connection", retryAt: null });
+    expect(events[1]).toMatchObject({ reason: "connection", retry_at: null });
     await expect(waiting()).resolves.toBe("0");
     await changed("bob@example.com");
     await eventually(() => events.length === 3);
@@ -365,7 +368,7 @@ describe("mail with a code", () => {
     await openService(smtp.url);
     await asked(to);
     await eventually(() => events.length === 1);
-    expect(events).toEqual([{ kind: "reset-password", reason: "address", retryAt: null }]);
+    expect(events).toEqual([{ kind: "reset-password", reason: "address", retry_at: null }]);
     expect(smtp.received()).toEqual([]);
   });
 });
