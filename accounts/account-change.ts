@@ -2,6 +2,7 @@
  * The one way to change an account. Every change, whether from a page, the API, a sign-in or the seed, is decided on
  * the current record and committed in one atomic write with its notifications and its audit record.
  */
+import type { AuditAction } from "../records/audit/actions.ts";
 import type { AuditDetail, Caller } from "../records/audit/audit-event.ts";
 import { seconds } from "../core/clock.ts";
 import type { NewDelivery } from "../records/deliveries/delivery.ts";
@@ -38,58 +39,31 @@ type Services = Pick<
   | "onMail"
 >;
 
-/** The name of an account change in events and in the audit. */
-export type AccountAction =
-  | "account.created"
-  | "account.registered"
-  | "account.imported"
-  | "account.updated"
-  | "account.password_changed"
-  | "account.password_reset"
-  | "account.address_restored"
-  | "account.terms_accepted"
-  | "account.app_added"
-  | "account.passkey_added"
-  | "account.passkey_renamed"
-  | "account.passkey_offered"
-  | "account.passkey_offer_declined"
-  | "account.factor_removed"
-  | "account.factors_removed"
-  | "account.factors_undone"
-  | "account.recovery_codes_replaced"
-  | "account.factors_reviewed"
-  | "account.disabled"
-  | "account.enabled"
-  | "account.rehashed"
-  | "account.deleted"
-  | "account.assigned"
-  | "account.unassigned"
-  | "account.roles_set"
-  | "account.sessions_ended"
-  | "account.tokens_revoked"
-  | "account.device_connected"
-  | "account.consented"
-  | "account.consent_forgotten";
+/** Records of the audit about an account that no change of it writes. */
+type OtherAction =
+  | "account.viewed"
+  | "account.browser_remembered"
+  | "account.browser_forgotten"
+  | "account.recovery_code_used";
 
-/** Changes of internal fields: `updated_at` is about the fields that others can read. */
-const INTERNAL: ReadonlySet<AccountAction> = new Set([
-  "account.rehashed",
-  "account.terms_accepted",
-  "account.app_added",
-  "account.passkey_added",
-  "account.passkey_renamed",
-  "account.passkey_offered",
-  "account.passkey_offer_declined",
-  "account.factor_removed",
-  "account.factors_removed",
-  "account.factors_undone",
-  "account.recovery_codes_replaced",
-  "account.factors_reviewed",
-  "account.sessions_ended",
-  "account.tokens_revoked",
-  "account.device_connected",
-  "account.consented",
-  "account.consent_forgotten",
+/** The name of an account change in events and in the audit. */
+export type AccountAction = Exclude<Extract<AuditAction, `account.${string}`>, OtherAction>;
+
+/** Changes of what others can read, which `updated_at` is about. All others are internal. */
+const PUBLIC: ReadonlySet<AccountAction> = new Set([
+  "account.created",
+  "account.registered",
+  "account.imported",
+  "account.updated",
+  "account.password_changed",
+  "account.password_reset",
+  "account.address_restored",
+  "account.disabled",
+  "account.enabled",
+  "account.deleted",
+  "account.assigned",
+  "account.unassigned",
+  "account.roles_set",
 ]);
 
 const REASONS: Partial<Record<AccountAction, EndReason>> = {
@@ -199,7 +173,7 @@ export class AccountWriter {
       consents: this.bounded(decision.record.consents),
       ...(decision.record.roles !== undefined && { roles: rolesOfAssignments(decision.record) }),
       services_since: sinceWhen(before, decision.record, at),
-      ...(INTERNAL.has(action) ? {} : { updated_at: at }),
+      ...(PUBLIC.has(action) && { updated_at: at }),
     };
     const step = { before, after: record };
     await writeAccount(tx, step, { clock, drawsNumber, isNew });

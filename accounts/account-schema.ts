@@ -5,41 +5,22 @@ import { anyString, exactly, flag, integer, mapOf, ruled, whenValid } from "./ar
 import { readForeignHash } from "./passwords/password-formats.ts";
 import { roleNames } from "./roles.ts";
 import { appSecret } from "./factors/factor.ts";
-import { canonicalEmail, emailProblem, trimmed } from "./names.ts";
-import { PERSON_FIELDS, type PersonField } from "./profile-fields.ts";
+import { canonicalEmail, emailProblem } from "./names.ts";
+import {
+  type FieldArguments,
+  PERSON_FIELD_NAMES,
+  PERSON_FIELDS,
+  type PersonField,
+} from "./profile-fields.ts";
 import { clientIdProblem, keyFormProblem, keyProblem, subProblem } from "./text-rules.ts";
 
-const rule = (field: PersonField): z.ZodString => ruled((value) => PERSON_FIELDS[field].problem(value));
-
-const personName = described(rule("name").transform(trimmed).nullish(), {
-  form: "a text of 1 to 100 characters; white space at both ends is removed",
-});
-
 const fields = {
-  /**
-   * A name to sign in with: 1 to 64 characters, no `@`; unique among usernames and e-mail addresses, regardless of case. Default:
-   * none: the e-mail address is the only one.
-   */
-  username: described(rule("username").nullish(), { form: "1 to 64 characters without `@`" }),
-  /** Given name. Default: none. */
-  name: personName,
-  /** Family name. Default: none. */
-  surname: personName,
-  /** Date of birth, `YYYY-MM-DD`. Default: none. */
-  date_of_birth: described(rule("date_of_birth").nullish(), {
-    form: "a real date, `YYYY-MM-DD`, not before 1850 and not in the future",
-  }),
-  /** Gender. Default: none. */
-  gender: described(rule("gender").nullish(), { form: "a text of 1 to 256 characters" }),
-  /**
-   * The language of pages and mail; a change sends no notification. Default: none: that of the browser; for mail, the first of
-   * `interactions.locales`.
-   */
-  locale: described(rule("locale").nullish(), {
-    form: "a language tag (BCP 47) of at most 35 characters, such as `pl`",
-  }),
-  /** The portal that the account belongs to. Default: none. */
-  portal: described(rule("portal").nullish(), { form: "the key of a portal" }),
+  ...(Object.fromEntries(
+    PERSON_FIELD_NAMES.map((name) => {
+      const { problem, form } = PERSON_FIELDS[name];
+      return [name, described(ruled((value) => problem(value)).nullish(), { form })] as const;
+    }),
+  ) as Readonly<Record<PersonField, z.ZodOptional<z.ZodNullable<z.ZodString>>>>),
   /**
    * Values of the fields that the service has besides these: name → text, or `null` for none. Those that are left out stay as they
    * are. Default: none.
@@ -104,7 +85,7 @@ export const clientId = ruled(clientIdProblem);
 export const newAccount = exactly(newFields);
 
 /** The argument of `accounts.create`. A field that is left out, or `null`, has no value. */
-export interface NewAccount extends Readonly<z.input<typeof newAccount>> {}
+export interface NewAccount extends FieldArguments, Readonly<z.input<typeof newAccount>> {}
 
 export const accountChanges = exactly({
   ...fields,
@@ -116,7 +97,7 @@ export const accountChanges = exactly({
 });
 
 /** The argument of `accounts.update`. Only the given fields change; `null` removes a value. */
-export interface AccountChanges extends Readonly<z.input<typeof accountChanges>> {}
+export interface AccountChanges extends FieldArguments, Readonly<z.input<typeof accountChanges>> {}
 
 const imported = exactly({
   ...newFields,
@@ -158,5 +139,5 @@ const imported = exactly({
 );
 
 /** The argument of `accounts.import`: an account of another system, with its identifiers. */
-export interface ImportedAccount extends Readonly<z.input<typeof imported>> {}
+export interface ImportedAccount extends FieldArguments, Readonly<z.input<typeof imported>> {}
 export const importedAccount: z.ZodType<ImportedAccount, ImportedAccount> = imported;

@@ -5,7 +5,7 @@
 import type { InteractionSettings } from "../config/pages.ts";
 import type { Clock } from "../core/clock.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
-import { chosenUsernameProblem, FULL_NAME, personNameProblem, usernameProblem } from "./names.ts";
+import { chosenUsernameProblem, FULL_NAME, personNameProblem, trimmed, usernameProblem } from "./names.ts";
 import { birthDateProblem, keyProblem, localeProblem, type Problem, textProblem } from "./text-rules.ts";
 
 /** A text for people: the same in all languages, or one for each. */
@@ -18,6 +18,10 @@ export interface FieldRow {
   readonly isAttribute?: true;
   /** What is wrong with a value, completing "must …". Some values are wrong only at a certain time. */
   readonly problem: (value: string, clock?: Clock) => Problem;
+  /** What its rule takes, in words. */
+  readonly form: string;
+  /** A value as it is stored. Default: as it was given. */
+  readonly stored?: (value: string) => string;
   /** What else is wrong with a value that a person chooses. Default: nothing. */
   readonly choiceProblem?: (value: string) => EnteredProblem | undefined;
   /** Who changes it: the person on the profile page, or only operators. */
@@ -40,92 +44,116 @@ export interface FieldRow {
   readonly isDocumented: boolean;
   /** Whether a change is a `PROFILE_CHANGED`. */
   readonly notifies: boolean;
-  /** Whether its value is about a person: then it is in no log, audit record or error. */
-  readonly isPersonal: boolean;
   /** What people call it. Default: the texts of the locale files. */
   readonly texts?: { readonly label: LocalText; readonly options?: Readonly<Record<string, LocalText>> };
 }
 
 const profile = (name: string): NonNullable<FieldRow["claim"]> => ({ name, scope: "profile" });
 
-const rows = {
+const PERSON_NAME = "a text of 1 to 100 characters; white space at both ends is removed";
+
+/** The comment of a row is the documentation of the field, in editors and in `docs/`. */
+export const PERSON_FIELDS = {
+  /**
+   * A name to sign in with: 1 to 64 characters, no `@`; unique among usernames and e-mail addresses, regardless of case. Default:
+   * none: the e-mail address is the only one.
+   */
   username: {
     problem: usernameProblem,
+    form: "1 to 64 characters without `@`",
     edit: "person",
     input: { type: "text", autocomplete: "username" },
     claim: profile("preferred_username"),
     isDocumented: false,
     notifies: true,
-    isPersonal: true,
   },
+  /** Given name. Default: none. */
   name: {
     problem: personNameProblem,
+    form: PERSON_NAME,
+    stored: trimmed,
     edit: "person",
     input: { type: "text", autocomplete: "given-name", beside: "surname" },
     claim: profile("given_name"),
     isDocumented: true,
     notifies: true,
-    isPersonal: true,
   },
+  /** Family name. Default: none. */
   surname: {
     problem: personNameProblem,
+    form: PERSON_NAME,
+    stored: trimmed,
     edit: "person",
     input: { type: "text", autocomplete: "family-name" },
     claim: profile("family_name"),
     isDocumented: true,
     notifies: true,
-    isPersonal: true,
   },
+  /** Date of birth, `YYYY-MM-DD`. Default: none. */
   date_of_birth: {
     problem: birthDateProblem,
+    form: "a real date, `YYYY-MM-DD`, not before 1850 and not in the future",
     edit: "person",
     input: { type: "date", autocomplete: "bday", beside: "gender" },
     claim: profile("birthdate"),
     isDocumented: true,
     notifies: true,
-    isPersonal: true,
   },
+  /** Gender. Default: none. */
   gender: {
     problem: textProblem,
+    form: "a text of 1 to 256 characters",
     edit: "person",
     input: { type: "select", autocomplete: "sex", options: ["female", "male", "other"] },
     claim: profile("gender"),
     isDocumented: true,
     notifies: true,
-    isPersonal: true,
   },
+  /**
+   * The language of pages and mail, a BCP 47 tag such as `pl`; a change sends no notification. Default: none: that of the browser;
+   * for mail, the first of `interactions.locales`.
+   */
   locale: {
     problem: localeProblem,
+    form: "a language tag (BCP 47) of at most 35 characters, such as `pl`",
     edit: "person",
     input: { type: "select" },
     claim: profile("locale"),
     isDocumented: false,
     notifies: false,
-    isPersonal: true,
   },
+  /** The key of the portal that the account belongs to. Default: none. */
   portal: {
     problem: keyProblem,
+    form: "the key of a portal",
     edit: "operator",
     input: { type: "text" },
     isDocumented: false,
     notifies: false,
-    isPersonal: false,
   },
 } satisfies Readonly<Record<string, Omit<FieldRow, "name" | "isAttribute">>>;
 
 /** A field that every service has. */
-export type PersonField = keyof typeof rows;
+export type PersonField = keyof typeof PERSON_FIELDS;
 
-export const PERSON_FIELDS: Readonly<Record<PersonField, Omit<FieldRow, "name">>> = rows;
+const ROWS: Readonly<Record<PersonField, Omit<FieldRow, "name">>> = PERSON_FIELDS;
 
 /** In the order in which an account shows them. */
-export const PERSON_FIELD_NAMES = Object.keys(rows) as readonly PersonField[];
+export const PERSON_FIELD_NAMES = Object.keys(PERSON_FIELDS) as readonly PersonField[];
 
 /** The members of the documented profile after `sub` and `email`, in their order. No service adds to it. */
-export const DOCUMENTED_FIELDS = PERSON_FIELD_NAMES.filter((field) => PERSON_FIELDS[field].isDocumented);
+export const DOCUMENTED_FIELDS = PERSON_FIELD_NAMES.filter((field) => ROWS[field].isDocumented);
+
+/** The members of an argument, with the comments of the rows. */
+export type FieldArguments = {
+  readonly [field in keyof typeof PERSON_FIELDS]?: string | null | undefined;
+};
+
+/** The members of an answer, with the comments of the rows. */
+export type FieldAnswers = { readonly [field in keyof typeof PERSON_FIELDS]: string | null };
 
 /** What has values of the fields: a record, an argument, an answer or a form. */
-export type FieldValues = { readonly [field in PersonField]?: string | null | undefined } & {
+export type FieldValues = FieldArguments & {
   /** Missing: none. */
   readonly attributes?: Readonly<Record<string, string | null>> | undefined;
 };
@@ -153,7 +181,7 @@ export interface PersonFields {
   /** Those whose value is in a claim, by the name of the claim; those of the documented profile first. */
   readonly ofClaim: ReadonlyMap<string, FieldRow>;
   /** The values of all fields as an account shows them. */
-  shown(values: FieldValues): Readonly<Record<PersonField, string | null>> & {
+  shown(values: FieldValues): FieldAnswers & {
     readonly attributes?: Readonly<Record<string, string | null>>;
   };
   /** The members of the record of an account after a change. What is left out of the change stays as it was. */
@@ -167,7 +195,7 @@ export interface PersonFields {
 }
 
 /** The values in the record of an account. */
-type StoredValues = Readonly<Record<PersonField, string | null>> & {
+type StoredValues = FieldAnswers & {
   readonly attributes?: Readonly<Record<string, string>>;
 };
 
@@ -201,12 +229,12 @@ export function createPersonFields(
     // One language is no choice.
     locale: {
       edit: locales.length > 1 ? "person" : "operator",
-      input: { ...rows.locale.input, options: locales },
+      input: { ...PERSON_FIELDS.locale.input, options: locales },
     },
   };
   const all: readonly FieldRow[] = [
     ...PERSON_FIELD_NAMES.map((name) => ({
-      ...PERSON_FIELDS[name],
+      ...ROWS[name],
       ...own[name],
       name,
       registration: ownValue(asked, name),
@@ -232,14 +260,15 @@ export function createPersonFields(
     stored(before, changes) {
       const members = PERSON_FIELD_NAMES.map((name) => {
         const given = changes[name];
-        return [name, (given === undefined ? before[name] : given) ?? null] as const;
+        if (given === undefined) return [name, before[name] ?? null] as const;
+        return [name, given && (ROWS[name].stored?.(given) ?? given)] as const;
       });
       // An attribute that the service no longer has stays.
       const kept = Object.entries({ ...before.attributes, ...changes.attributes }).filter(
         (entry): entry is [string, string] => entry[1] !== null,
       );
       return {
-        ...(Object.fromEntries(members) as Record<PersonField, string | null>),
+        ...(Object.fromEntries(members) as FieldAnswers),
         ...(kept.length > 0 && { attributes: Object.fromEntries(kept) }),
       };
     },
@@ -284,7 +313,7 @@ export function inLines<F extends { readonly name: string }>(fields: readonly F[
   for (const field of fields) {
     const line = lines.at(-1) ?? [];
     const isNext = PERSON_FIELD_NAMES.some(
-      (name) => name === line.at(-1)?.name && PERSON_FIELDS[name].input.beside === field.name,
+      (name) => name === line.at(-1)?.name && ROWS[name].input.beside === field.name,
     );
     if (isNext) line.push(field);
     else lines.push([field]);

@@ -33,7 +33,7 @@ await service.clients.register({
   redirect_uris: ["https://news.example/callback"],
   refresh_tokens: { reuseWindow: 3 },
 });
-await service.accounts.create({ email: "ada@example.com", date_of_birth: "1815-12-10", app: { secret: "A" } });
+await service.accounts.create({ email: "ada@example.com", date_of_birth: "1990-12-10", gender: "female", app: { secret: "A" } });
 await service.directory.apis.put("https://a.example", { name: "A", service: "1", scopes: {}, lifetime: 60 });
 `;
 
@@ -66,6 +66,7 @@ it.each([
   ["reuseWindow", "Seconds for which a rotated token, used again, gets the same response. Default: "],
   ["redirect_uris", "Where the authorization endpoint may redirect; compared character by character."],
   ["date_of_birth", "Date of birth, `YYYY-MM-DD`. Default: none."],
+  ["gender", "Gender. Default: none."],
   ["secret", "The secret of an authenticator app"],
   ["lifetime", "Lifetime of access tokens, in seconds. Default: 36000, for a `jwt` 600."],
 ])("%s shows its meaning, unit and default where it is written", (key, meaning) => {

@@ -14,6 +14,7 @@ import {
   userIdInService,
 } from "../account-schema.ts";
 import { anyString, exactly } from "../arguments.ts";
+import { type FieldAnswers, PERSON_FIELD_NAMES, type PersonField } from "../profile-fields.ts";
 import { roleNames } from "../roles.ts";
 import { described } from "../../config/documented-schema.ts";
 import { ANY, CHANGES, factorRows, FINDS, HELPS, ONE, SUB } from "./factors.ts";
@@ -26,17 +27,9 @@ const shownAccount = exactly({
   user_id: z.int(),
   email: z.string(),
   email_verified: z.boolean(),
-  username: z.string().nullable(),
-  name: z.string().nullable(),
-  surname: z.string().nullable(),
-  /** `YYYY-MM-DD`. */
-  date_of_birth: z.string().nullable(),
-  /** Free text. */
-  gender: z.string().nullable(),
-  /** The language of pages and mail, a BCP 47 tag such as `pl`. */
-  locale: z.string().nullable(),
-  /** Key of the portal to which the account belongs. */
-  portal: z.string().nullable(),
+  ...(Object.fromEntries(PERSON_FIELD_NAMES.map((name) => [name, z.string().nullable()])) as Readonly<
+    Record<PersonField, z.ZodNullable<z.ZodString>>
+  >),
   /** The fields that the service has besides these: name → text; `null` without a value. Left out if it has none. */
   attributes: z.record(z.string(), z.string().nullable()).readonly().exactOptional(),
   /** Service key → `user_id_in_service`; `null` until the service reports it. */
@@ -52,7 +45,7 @@ const shownAccount = exactly({
 });
 
 /** An account as every call returns it, with its members in this order. A field without a value is `null`. */
-export interface Account extends Readonly<z.output<typeof shownAccount>> {}
+export interface Account extends FieldAnswers, Readonly<z.output<typeof shownAccount>> {}
 const account: z.ZodType<Account> = shownAccount;
 
 const newAccount: z.ZodType<NewAccount, NewAccount> = newSchema;
@@ -119,7 +112,7 @@ export const accounts = operations("account", {
   /**
    * Changes the given fields, and notifies the services of the account.
    *
-   * A new value of username, e-mail, name, surname, date_of_birth or gender sends one `PROFILE_CHANGED`. If mail is configured, both
+   * A new e-mail address, username or value of the documented profile sends one `PROFILE_CHANGED`. If mail is configured, both
    * addresses are notified of a new e-mail address. A call that changes nothing writes nothing.
    *
    * @throws NotFound if there is no such account.

@@ -304,10 +304,10 @@ export function createRegistrations(services: PeopleServices, settings: Registra
       return stored(tx, pending, { ...form, first: factor, sub }, at);
     }
     if (await isTaken(form.email)) return ended(pending);
-    const { email, username = null, name = null, surname = null } = form;
+    const { email, username = null } = form;
     if (username !== null && (await isTaken(username))) return awaitingUsername(pending);
     pending.keep(form);
-    return { kind: "passkey-needed", owner: { email, username, name, surname } };
+    return { kind: "passkey-needed", owner: { email, ...fields.shown(form) } };
   }
 
   async function stored(

@@ -135,8 +135,7 @@ export const ACCOUNT: Kind<AccountRecord, "number" | "service" | "portal"> = def
       return { ...after, ways };
     },
   },
-  personal:
-    "e-mail address, user name, names, date of birth, gender, language, password hash, ids of passkeys, assignments, consents",
+  personal: "e-mail address, all fields of the person, password hash, ids of passkeys, assignments, consents",
 });
 
 /** Who has an identifier, or had it. */

@@ -7,13 +7,13 @@ export const DEPARTMENT: FieldRow = {
   name: "department",
   isAttribute: true,
   problem: textProblem,
+  form: "a text",
   edit: "person",
   registration: "required",
   input: { type: "text" },
   claim: { name: "dept", scope: "org" },
   isDocumented: false,
   notifies: true,
-  isPersonal: true,
   texts: { label: { en: "Department", de: "Abteilung", pl: "Dział", uk: "Відділ" } },
 };
 
@@ -22,13 +22,13 @@ export const FLOOR: FieldRow = {
   name: "floor",
   isAttribute: true,
   problem: textProblem,
+  form: "a text",
   edit: "person",
   registration: "optional",
   input: { type: "select", options: ["first", "second"] },
   claim: { name: "floor", scope: "profile" },
   isDocumented: false,
   notifies: false,
-  isPersonal: false,
   texts: { label: "Floor", options: { first: "Ground floor", second: "Upper floor" } },
 };
 
@@ -37,11 +37,11 @@ export const CUSTOMER_NUMBER: FieldRow = {
   name: "customer_number",
   isAttribute: true,
   problem: keyProblem,
+  form: "a key",
   edit: "operator",
   input: { type: "text" },
   isDocumented: false,
   notifies: false,
-  isPersonal: true,
   texts: { label: "Customer number" },
 };
 

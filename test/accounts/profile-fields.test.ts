@@ -425,6 +425,15 @@ describe("a field that a service adds", () => {
 const names = (rows: readonly FieldRow[]): readonly string[] => rows.map(({ name }) => name);
 
 describe("the fields of a person", () => {
+  it("are stored without white space around names, whichever way they come", () => {
+    const names = { name: " Ada ", surname: "\u{3000}Byron" };
+    expect(FIELDS.stored({}, { ...names, gender: " other " })).toMatchObject({
+      name: "Ada",
+      surname: "Byron",
+      gender: " other ",
+    });
+  });
+
   it("have their documented order", () => {
     const builtIn = createPersonFields({
       locales: ["en", "pl"],
