@@ -205,14 +205,16 @@ describe("a row that is added", () => {
 const queryOf = (params: URLSearchParams): Record<string, unknown> =>
   Object.fromEntries([...params].map(([name, text]) => [name, /^\d+$/u.test(text) ? Number(text) : text]));
 
-describe("a view by the table alone", () => {
-  const METHODS = { read: "GET", list: "GET", put: "PUT", change: "PATCH", remove: "DELETE" } as const;
-  /** Twenty lines of HTTP for every noun. */
-  const view: RequestListener = (request, response) => {
+const METHODS = { read: "GET", list: "GET", put: "PUT", change: "PATCH", remove: "DELETE" } as const;
+
+/** Twenty lines of HTTP for every noun. */
+const viewOf =
+  (tables: Readonly<Record<string, AnyTable>>, callsOf: (noun: string) => object): RequestListener =>
+  (request, response) => {
     async function answer(): Promise<readonly [status: number, body?: unknown]> {
       const { pathname, searchParams } = new URL(request.url ?? "", "http://toy");
       const [, noun = "", ...target] = pathname.split("/").map(decodeURIComponent);
-      const rows = Object.entries((TABLES as Readonly<Record<string, AnyTable>>)[noun]?.rows ?? {});
+      const rows = Object.entries(tables[noun]?.rows ?? {});
       const [verb, row] =
         rows.find(
           ([, { effect, target: wanted }]) =>
@@ -227,7 +229,7 @@ describe("a view by the table alone", () => {
           ? queryOf(searchParams)
           : ((await json(request).catch(() => ({}))) as Record<string, unknown>);
       const options = { actor: { kind: "operator", id: "toy" } } as const;
-      const result = await invoke(CALLS[noun as Noun](office.service), verb, row, { target, input, options });
+      const result = await invoke(callsOf(noun), verb, row, { target, input, options });
       return result === undefined || result === false ? [404] : [200, result === true ? undefined : result];
     }
     void answer()
@@ -239,6 +241,9 @@ describe("a view by the table alone", () => {
         response.writeHead(status).end(body === undefined ? undefined : JSON.stringify(body)),
       );
   };
+
+/** Serves a view during a `describe`. */
+function served(view: RequestListener) {
   const server = createServer(view);
   let base: string;
   beforeAll(async () => {
@@ -249,12 +254,65 @@ describe("a view by the table alone", () => {
     server.closeAllConnections();
     await once(server.close(), "close");
   });
-
-  async function call(method: string, path: string, body?: object): Promise<readonly [number, unknown]> {
+  return async (method: string, path: string, body?: object): Promise<readonly [number, unknown]> => {
     const answer = await fetch(base + path, { method, ...(body && { body: JSON.stringify(body) }) });
     const text = await answer.text();
     return [answer.status, text === "" ? undefined : JSON.parse(text)];
-  }
+  };
+}
+
+describe.each(["accounts", "clients", "deliveries", "receivers"] as const)(
+  "a row that is planted in the table of %s",
+  (noun) => {
+    const planted: unknown[] = [];
+    const { noun: about, rows } = TABLES[noun] as AnyTable;
+    const own = operations(about, {
+      paint: operation({
+        effect: "put",
+        target: ["key"],
+        input: exactly({ color: z.enum(["red", "blue"], { error: "must be red or blue" }) }),
+        output: exactly({ key: z.string(), color: z.string() }),
+        role: "support",
+        confirm: "none",
+        audit: ["service.updated"],
+        errors: [],
+        columns: [],
+        example: { target: ["bear"], input: { color: "red" } },
+      }),
+    });
+    const table: AnyTable = { noun: about, rows: { ...rows, ...own.rows } };
+    const { paint } = facade(own, {
+      async paint({ target: [key], input: { color } }) {
+        planted.push(key, color);
+        return { key, color };
+      },
+    });
+    const callsOf = (): object => ({ ...CALLS[noun](office.service), paint });
+    const http = served(viewOf({ [noun]: table }, callsOf));
+    const commands = { nouns: { [noun]: noun }, commands: [commandOf(noun, "paint", table, callsOf)] };
+    const command = (color: string) =>
+      here([noun, "paint", "bear", "--color", color, "--json", "--config", office.config], {}, commands);
+
+    it("is in the library, on the command line and over HTTP", async () => {
+      const bear = { key: "bear", color: "red" };
+      expect(await paint("bear", { color: "red" })).toEqual(bear);
+      expect(await command("red")).toEqual({ code: 0, out: `${JSON.stringify(bear)}\n`, err: "" });
+      expect(await http("PUT", `/${noun}/bear`, { color: "red" })).toEqual([200, bear]);
+      expect(planted.splice(0)).toEqual(["bear", "red", "bear", "red", "bear", "red"]);
+    });
+
+    it("breaks its rule alike everywhere", async () => {
+      const message = `${about}.color: must be red or blue`;
+      await expect(paint("bear", { color: "pink" as never })).rejects.toThrow(message);
+      expect(await command("pink")).toEqual({ code: 2, out: "", err: `${message}.\n` });
+      expect(await http("PUT", `/${noun}/bear`, { color: "pink" })).toEqual([422, { detail: message }]);
+      expect(planted).toEqual([]);
+    });
+  },
+);
+
+describe("a view by the table alone", () => {
+  const call = served(viewOf(TABLES, (noun) => CALLS[noun as Noun](office.service)));
 
   it("refuses what breaks the rule of a member as the library and the command line do", async () => {
     const wrong = { name: "a\nb" };
