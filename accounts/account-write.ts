@@ -22,7 +22,9 @@ import type { RefTo, Transaction } from "../records/records.ts";
 import { namesOf } from "./names.ts";
 import {
   causedBy,
-  planDeliveries,
+  explainDeliveries,
+  type NotificationType,
+  type PlanDecision,
   type PlannedAccount,
   type PlannedDirectory,
   type PlannedEntry,
@@ -136,11 +138,22 @@ async function ownedByOthers(
   return new Set(names.filter((_name, index) => (owners[index]?.sub ?? sub) !== sub));
 }
 
+/** The plan for a change: every receiver that it could concern, with the reason why it is notified or not. */
+export async function planChange(
+  directory: Pick<DirectoryRecords, "findEntries">,
+  { before, after }: { readonly before: PlannedAccount; readonly after: PlannedAccount | undefined },
+  types: readonly NotificationType[],
+  at: number,
+): Promise<PlanDecision[]> {
+  const entries = await readPlannedDirectory(directory, [before, after ?? before]);
+  return types.flatMap((type) => explainDeliveries({ type, at }, before, after, entries));
+}
+
 /**
  * The directory entries that the plan needs for an account: its services, their groups, its portal.
  * @param accounts the account before and after; the entries of both are read.
  */
-export async function readPlannedDirectory(
+async function readPlannedDirectory(
   directory: Pick<DirectoryRecords, "findEntries">,
   accounts: readonly PlacedAccount[],
 ): Promise<PlannedDirectory> {
@@ -183,9 +196,9 @@ export async function planNotifications(
   const types = before === undefined ? [] : causedBy(before, after, fields);
   if (before === undefined || types.length === 0) return [];
   const directory = { findEntries: (refs: readonly RefTo<StoredEntry>[]) => tx.peekAll(refs) };
-  const entries = await readPlannedDirectory(directory, [before, after ?? before]);
-  return types
-    .flatMap((type) => planDeliveries({ type, at }, before, after, entries))
+  const plan = await planChange(directory, { before, after }, types, at);
+  return plan
+    .flatMap(({ delivery }) => delivery ?? [])
     .map(({ receiver, type, body }) => {
       const id = newDeliveryId(at);
       const payload = sealer.seal(deliveryContext(id), JSON.stringify(body));

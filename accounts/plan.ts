@@ -86,16 +86,6 @@ export function causedBy(
   return types;
 }
 
-/** The notifications of one action, one per receiver. */
-export function planDeliveries(
-  action: PlannedAction,
-  before: PlannedAccount,
-  after: PlannedAccount | undefined,
-  directory: PlannedDirectory,
-): PlannedDelivery[] {
-  return explainDeliveries(action, before, after, directory).flatMap(({ delivery }) => delivery ?? []);
-}
-
 /**
  * Every receiver that the action could concern, with the reason why it gets a notification or not. Receivers of
  * services and groups come in the order of the service keys, the portal's last.

@@ -124,7 +124,7 @@ export interface OpenedReceiver extends ShownReceiver {
   readonly signing_secret?: string;
 }
 
-/** @throws SignInError `keys` when no key opens the credentials. */
+/** @throws SignInError `unusable_secrets` when no key opens the credentials. */
 export function openReceiver(
   sealer: Sealer,
   kind: EntryKind,

@@ -6,6 +6,7 @@ import { StorageMissing } from "../core/errors.ts";
 import { SERVICE_OPTIONS } from "./program/on-service.ts";
 import { Printer } from "./program/printer.ts";
 import type { Settings } from "./program/settings.ts";
+import type { ConfigFile } from "./server/config-file.ts";
 
 const REDACTED = "[redacted]";
 
@@ -20,16 +21,18 @@ interface Setting {
   readonly otherwise: string | null;
 }
 
-/** The settings, after the check that the server makes. @throws ConfigurationError with all problems. */
-const validSettings = async (...[args, context]: Parameters<Run>): Promise<Settings> => {
+/** The settings, and what they are after the check that the server makes. @throws ConfigurationError with all problems. */
+async function validSettings(
+  ...[args, context]: Parameters<Run>
+): Promise<Settings & Pick<ConfigFile, "configuration">> {
   const [{ readSettings }, { checkSettings }] = await Promise.all([
     import("./program/settings.ts"),
     import("./server/config-file.ts"),
   ]);
   const settings = await readSettings(args, context);
-  await checkSettings(settings);
-  return settings;
-};
+  const { configuration } = await checkSettings(settings);
+  return { ...settings, configuration };
+}
 
 function valueAt(config: unknown, path: readonly string[]): unknown {
   let value = config;
@@ -62,17 +65,13 @@ function redacted({ holds }: Leaf, value: unknown): unknown {
 }
 
 const check: Run = async (args, context) => {
-  const { config, explain } = await validSettings(args, context);
+  const { configuration, explain } = await validSettings(args, context);
   const printer = new Printer(context.out, args.flag("json"));
   if (!args.flag("storage")) {
     printer.done("The configuration is valid.", { valid: true });
     return 0;
   }
-  const [{ readConfiguration }, { refuseMemory }] = await Promise.all([
-    import("../config/read.ts"),
-    import("./program/settings.ts"),
-  ]);
-  const configuration = readConfiguration(config);
+  const { refuseMemory } = await import("./program/settings.ts");
   refuseMemory(configuration.storage);
   const said = await explain(() => checkStorage(configuration, context));
   printer.done(said, { valid: true });

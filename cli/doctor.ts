@@ -1,5 +1,4 @@
 /** `doctor`: looks for what is wrong with a configuration, its storage and a running server. */
-import { readConfiguration } from "../config/read.ts";
 import { isInMemory } from "../config/storage-address.ts";
 import { ConfigurationError, StorageMissing, StorageUnavailable } from "../core/errors.ts";
 import { WrongClock } from "../records/clocks.ts";
@@ -154,7 +153,7 @@ export const runDoctor: Run = async (args, context) => {
     throw misused("--url must be an http or https address");
   const settings = await readSettings(args, context, { acceptsOpenFile: true });
   const file = await checkSettings(settings);
-  const configuration = readConfiguration(settings.config);
+  const { configuration } = file;
   const report = new Report(out, args.flag("json"));
   const running = { report, signal };
   const local: LocalSubject = { settings, file, configuration, variables };

@@ -112,7 +112,7 @@ async function readOpened(file: FileHandle, path: string): Promise<string[]> {
 
 /**
  * The keys of a file, or `undefined` if there is no file.
- * @throws SignInError `keys` if it is malformed, can be used by other users, or can't be read.
+ * @throws SignInError `unusable_secrets` if it is malformed, can be used by other users, or can't be read.
  */
 export async function readKeyFile(path: string): Promise<string[] | undefined> {
   let file: FileHandle;
@@ -147,7 +147,7 @@ async function makeFile(path: string): Promise<void> {
  *
  * @param path the key file, see {@link keyFileOf}.
  * @returns at least one key of 32 bytes in Base64. The first encrypts.
- * @throws SignInError `keys` if the file is missing and must not be created, is malformed, is readable by other users, or
+ * @throws SignInError `unusable_secrets` if the file is missing and must not be created, is malformed, is readable by other users, or
  * can't be read or written. No message contains the content of the file.
  */
 export async function readOrMakeKeyFile(path: string, { mayCreate }: KeyFileOptions): Promise<string[]> {

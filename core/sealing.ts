@@ -79,11 +79,11 @@ export interface Sealer {
   /** What names the secrets, in their order: keyed hashes of twelve hexadecimal digits, which reveal nothing of them. */
   readonly ids: readonly string[];
   seal(context: string, text: string): string;
-  /** @throws SignInError `keys` when no key opens it. */
+  /** @throws SignInError `unusable_secrets` when no key opens it. */
   open(context: string, sealed: string): string;
   /**
    * Seals again what a key other than the first has sealed. @returns the same text if the first key opens it.
-   * @throws SignInError `keys` when no key opens it.
+   * @throws SignInError `unusable_secrets` when no key opens it.
    */
   reseal(context: string, sealed: string): string;
   /** A keyed hash of a text that holds secrets, to compare it with others. */

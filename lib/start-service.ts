@@ -11,7 +11,7 @@ import type { SignInService } from "./service.ts";
 /**
  * Starts the service: opens its storage, reads or makes its keys, and builds both deployments.
  * @throws ConfigurationError with all problems together, or on a Node.js that is too old.
- * @throws SignInError `keys` when the keys don't belong to the storage.
+ * @throws SignInError `unusable_secrets` when the keys don't belong to the storage.
  * @throws StorageUnavailable when the storage can't be opened, or the Redis of `config.queue` can't be used.
  */
 export async function createSignInService(config: SignInServiceConfig): Promise<SignInService> {

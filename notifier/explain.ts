@@ -4,8 +4,8 @@ import type { DirectoryRecords } from "../records/directory/directory-records.ts
 import { type Clock, seconds } from "../core/clock.ts";
 import { NotFound } from "../core/errors.ts";
 import type { ExplainedAction, Explanation } from "./operations.ts";
-import { readPlannedDirectory } from "../accounts/account-write.ts";
-import { explainDeliveries, type PlanDecision, type PlannedAccount } from "../accounts/plan.ts";
+import { planChange } from "../accounts/account-write.ts";
+import type { PlanDecision, PlannedAccount } from "../accounts/plan.ts";
 
 function accountAfter(before: PlannedAccount, action: ExplainedAction): PlannedAccount | undefined {
   if (action.type === "DELETE_ACCOUNT") return undefined;
@@ -27,8 +27,7 @@ export async function explain(
   const after = accountAfter(before, action);
   const unassigned = Object.keys(before.services).length - Object.keys(after?.services ?? {}).length;
   if (action.type === "UNASSINGED_FROM_SERVICE" && unassigned === 0) return [];
-  const planned = { type: action.type, at: seconds(clock) };
-  const entries = await readPlannedDirectory(directory, [before]);
+  const plan = await planChange(directory, { before, after }, [action.type], seconds(clock));
 
   async function explained(decision: PlanDecision): Promise<Explanation> {
     const { receiver, reason, services, delivery } = decision;
@@ -36,5 +35,5 @@ export async function explain(
     return { receiver, reason, services, body: delivery?.body ?? null, paused };
   }
 
-  return Promise.all(explainDeliveries(planned, before, after, entries).map(explained));
+  return Promise.all(plan.map(explained));
 }

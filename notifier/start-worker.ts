@@ -7,7 +7,7 @@ import type { NotificationWorker } from "./worker.ts";
 /**
  * Starts to deliver, whatever `notifications.worker` says. Takes the configuration of the app: the same storage and keys.
  * @throws ConfigurationError with all problems together; also for a storage in memory, which other processes can't see.
- * @throws SignInError `keys` when the keys don't belong to the storage.
+ * @throws SignInError `unusable_secrets` when the keys don't belong to the storage.
  * @throws StorageUnavailable when the storage can't be opened, or the Redis of `config.queue` can't be used.
  */
 export async function createNotificationWorker(config: SignInServiceConfig): Promise<NotificationWorker> {

@@ -42,7 +42,7 @@ export interface SecretStore {
   read(): Promise<readonly KnownSecret[]>;
   /**
    * Checks the secrets of a process. The first one becomes the newest if the storage has never seen it.
-   * @throws SignInError `keys` as {@link requireSecrets}.
+   * @throws SignInError `unusable_secrets` as {@link requireSecrets}.
    */
   admit(ids: readonly string[]): Promise<void>;
   /** Everything is sealed with the secret: those that were known before are no longer needed. */
@@ -81,7 +81,7 @@ export function isResealPending(known: readonly KnownSecret[], [first]: readonly
   return known.some(({ id, needed }) => needed && id !== first);
 }
 
-/** @throws SignInError `keys` if one is missing that the storage needs, or an older one than the newest is first. */
+/** @throws SignInError `unusable_secrets` if one is missing that the storage needs, or an older one than the newest is first. */
 export function requireSecrets(known: readonly KnownSecret[], ids: readonly string[]): void {
   const lacking = lackingSecrets(known, ids);
   if (lacking.length > 0)

@@ -145,7 +145,7 @@ export const UNFINISHED = {
  * @param opening.isRenewing accepts a storage that is not renewed completely.
  * @param opening.asConfigured the first secret seals, even if no server has used it. Default: then the newest that the storage knows.
  * @throws ConfigurationError while a command has not finished to write this storage.
- * @throws SignInError `keys` when the storage needs another secret, or the first one is not its newest.
+ * @throws SignInError `unusable_secrets` when the storage needs another secret, or the first one is not its newest.
  * @throws StorageMissing when the storage must exist, and no server has used it.
  */
 export async function openSealer(

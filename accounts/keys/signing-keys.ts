@@ -93,7 +93,7 @@ interface SigningKeysOptions {
 
 /**
  * Keys of the storage. The first start makes them.
- * @throws SignInError `keys` when no key of `keys.secrets` opens them.
+ * @throws SignInError `unusable_secrets` when no key of `keys.secrets` opens them.
  * @throws StorageMissing when they must exist, and don't.
  */
 export async function openSigningKeys(options: SigningKeysOptions): Promise<SigningKeys> {

@@ -3,6 +3,7 @@ import type { Logger } from "pino";
 import { isObject } from "../../core/untrusted-json.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { leavesOf } from "../../config/documented-schema.ts";
+import { fileSchema } from "../../config/file-schema.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { configurationSchema } from "../../config/schema.ts";
 import { isInMemory } from "../../config/storage-address.ts";
@@ -136,9 +137,8 @@ export function onReloadSignal(): ReloadSignal {
 }
 
 /** The keys that a running process can't change. */
-const fixedKeys = (): readonly (readonly string[])[] =>
-  leavesOf(configurationSchema).flatMap(({ path, restart }) => (restart === true ? [path] : []));
-const LISTEN_KEYS = ["port", "host"] as const;
+const fixedKeys = (schema: unknown): readonly (readonly string[])[] =>
+  leavesOf(schema).flatMap(({ path, restart }) => (restart === true ? [path] : []));
 
 /** The configuration without values that have no effect of their own. */
 function effective({ artifacts, metrics, ...configuration }: Configuration): object {
@@ -157,12 +157,12 @@ function withoutRestart(
 ): { readonly file: ConfigFile; readonly restart: readonly string[] } {
   const [before, after] = [effective(old.configuration), effective(read.configuration)];
   const [address, wanted] = [listenAddressOf(old), listenAddressOf(read)];
-  const fixed = fixedKeys();
+  const fixed = fixedKeys(configurationSchema);
   const changed = fixed.filter((path) => valueAt(before, path) !== valueAt(after, path));
   const restart = [
-    ...LISTEN_KEYS.filter((key) => address[key] !== wanted[key]),
-    ...changed.map((path) => path.join(".")),
-  ];
+    ...fixedKeys(fileSchema).filter((path) => valueAt(address, path) !== valueAt(wanted, path)),
+    ...changed,
+  ].map((path) => path.join("."));
   if (changed.length === 0) return { file: { ...read, ...address }, restart };
   const config = fixed.reduce<object>(
     (mixed, path) => withValue(mixed, path, valueAt(old.config, path)),

@@ -2,10 +2,9 @@
 import { z } from "zod";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
-import { readPlannedDirectory } from "../../accounts/account-write.ts";
+import { planChange } from "../../accounts/account-write.ts";
 import { shownEmail } from "../../accounts/names.ts";
 import { byCaller } from "../../accounts/arguments.ts";
-import { explainDeliveries } from "../../accounts/plan.ts";
 import { seeOther } from "../answers.ts";
 import type { AccountPage } from "../../provider/pages.ts";
 import type { PersonPage, PersonServices } from "./person-pages.ts";
@@ -66,11 +65,8 @@ async function receiversOf(
   account: AccountRecord,
   directory: Pick<DirectoryRecords, "findEntry" | "findEntries">,
 ): Promise<readonly string[]> {
-  const planned = await readPlannedDirectory(directory, [account]);
-  const action = { type: "DELETE_ACCOUNT", at: 0 } as const;
-  const notified = explainDeliveries(action, account, undefined, planned).filter(
-    ({ reason }) => reason === "notified",
-  );
+  const plan = await planChange(directory, { before: account, after: undefined }, ["DELETE_ACCOUNT"], 0);
+  const notified = plan.filter(({ reason }) => reason === "notified");
   const names = await Promise.all(
     notified.flatMap(({ receiver, services }) =>
       receiver.startsWith("portal:")

@@ -109,7 +109,7 @@ async function bytesAt(file: FileHandle, position: number, length: number): Prom
   return bytes.subarray(0, size);
 }
 
-/** The key of a file. @throws SignInError `backup` if none of the secrets belongs to it, or it is another kind of file. */
+/** The key of a file. @throws SignInError `invalid_backup` if none of the secrets belongs to it, or it is another kind of file. */
 async function openKey(file: FileHandle, secrets: readonly string[]): Promise<Buffer> {
   const header = await bytesAt(file, 0, HEADER_BYTES);
   if (!header.subarray(0, FORMAT.length).equals(FORMAT))
@@ -150,7 +150,7 @@ interface ReadLines {
  * Reads a file chunk by chunk. Every returned line is authentic, but only after the last one is the file known to be
  * complete.
  * @param secrets any of them may be the key.
- * @throws SignInError `backup` if the file is damaged, has another key, or is another kind of file.
+ * @throws SignInError `invalid_backup` if the file is damaged, has another key, or is another kind of file.
  */
 export async function* readLines(
   file: FileHandle,

@@ -46,7 +46,7 @@ interface BackupReader {
 /**
  * Reads a whole backup.
  * @returns how many records it has.
- * @throws SignInError `backup` as `readLines` does, and for records that this version doesn't know.
+ * @throws SignInError `invalid_backup` as `readLines` does, and for records that this version doesn't know.
  */
 async function readBackup(
   file: FileHandle,
@@ -108,8 +108,8 @@ export interface BackupSummary {
 
 /**
  * Reads a whole backup, and writes nothing.
- * @throws SignInError `backup` if the key is wrong, the file is damaged, or it is of another version.
- * @throws SignInError `keys` if `keys.secrets` doesn't open what is sealed in it.
+ * @throws SignInError `invalid_backup` if the key is wrong, the file is damaged, or it is of another version.
+ * @throws SignInError `unusable_secrets` if `keys.secrets` doesn't open what is sealed in it.
  */
 export async function checkBackup(
   file: FileHandle,

@@ -147,7 +147,7 @@ export function sealMail(
   return { id, kind, sealed, createdAt, due: createdAt, attempts: 0, expiresAt: Math.floor(expiresAt) };
 }
 
-/** @throws SignInError `keys` when no key opens it. */
+/** @throws SignInError `unusable_secrets` when no key opens it. */
 export function openMail(sealer: Sealer, { id, kind, sealed, expiresAt }: StoredMail): NewMail {
   const personal: Omit<NewMail, "kind" | "expiresAt"> = JSON.parse(sealer.open(contextOf(id), sealed));
   return { ...personal, kind, expiresAt };

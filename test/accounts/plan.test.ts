@@ -5,12 +5,15 @@ import {
   explainDeliveries,
   NOTIFICATION_TYPES,
   type NotificationType,
-  planDeliveries,
   type PlannedAccount,
   type PlannedDirectory,
   type PlannedEntry,
 } from "../../accounts/plan.ts";
 import { createPersonFields } from "../../accounts/profile-fields.ts";
+
+/** The notifications of one action, one per receiver. */
+const planDeliveries = (...[action, before, after, directory]: Parameters<typeof explainDeliveries>) =>
+  explainDeliveries(action, before, after, directory).flatMap(({ delivery }) => delivery ?? []);
 
 const ALL = [...NOTIFICATION_TYPES];
 
