@@ -20,19 +20,17 @@ import { moments } from "../look/moments.ts";
 import type { Locals } from "../look/views.ts";
 import { allowedApis, clientLook, consentApi, consentFields } from "../protocol.ts";
 import { apiLists, fieldLabels } from "../steps/description.ts";
-import type { ConsentApi } from "../steps/step.ts";
+import type { ConsentApi, Problem } from "../steps/step.ts";
 import type { Reply } from "../reply.ts";
 import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
 import {
   apisMember,
   apisOf,
   HOME,
+  limited,
   type PersonLocals,
   type PersonView,
   personView,
-  problemsOf,
-  type Refusal,
-  statusOf,
 } from "./person-view.ts";
 
 /** Below the base URL. */
@@ -45,7 +43,6 @@ const MAX_SHOWN = 64;
 interface CodeLocals extends PersonLocals {
   /** What the field contains. */
   readonly value: string;
-  readonly problem?: Refusal;
 }
 
 /** `device-compare`: what asks for access, and a form for the answer. */
@@ -79,7 +76,7 @@ export const deviceView: PersonView<CodeLocals> = personView({
   name: "device",
   view: "device",
   takes: { submit: ["user_code"] },
-  content(t, { value, problem }) {
+  content(t, { value }) {
     return {
       title: t("device.title"),
       texts: [t("device.text")],
@@ -96,7 +93,6 @@ export const deviceView: PersonView<CodeLocals> = personView({
           value,
         },
       ],
-      problems: problemsOf(t, "device", "user_code", problem),
       actions: [{ name: "submit", label: t("device.submit") }],
     };
   },
@@ -181,18 +177,17 @@ export const deviceDoneView: PersonView<PersonLocals & { readonly isConnected: b
 });
 
 /** The form with the code, and what is wrong with it. */
-function ask(visit: PersonVisit, value: string, problem?: Refusal): Reply {
-  const shown = typedUserCode(value);
-  return visit.show(
-    deviceView,
-    {
-      ...visit.locals,
-      value: shown === undefined ? value : shownUserCode(shown),
-      ...(problem && { problem }),
-    },
-    statusOf(problem),
-  );
+function ask(visit: PersonVisit, value: string, problem?: Problem): Reply {
+  const code = typedUserCode(value);
+  return visit.show(deviceView, {
+    ...visit.locals,
+    value: code === undefined ? value : shownUserCode(code),
+    ...(problem && { problems: [problem] }),
+  });
 }
+
+/** @param code why the typed code has no effect. */
+const wrong = (code: string): Problem => ({ code, fields: ["user_code"] });
 
 /** The outcome of entering a code. */
 type Outcome =
@@ -228,9 +223,7 @@ export const devicePage: PersonPage = {
     const typed = values.get("user_code") ?? "";
     const userCode = typedUserCode(typed);
     if (userCode === undefined)
-      return ask(visit, typed.slice(0, MAX_SHOWN), {
-        reason: typed.trim() === "" ? "required" : "unknown",
-      });
+      return ask(visit, typed.slice(0, MAX_SHOWN), wrong(typed.trim() === "" ? "required" : "unknown"));
     const { account } = visit.person;
     const attempt = await services.limits.deviceCode({
       sub: account.sub,
@@ -238,7 +231,7 @@ export const devicePage: PersonPage = {
     });
     if (!attempt.allowed) {
       noteFailure(visit, services, attempt);
-      return ask(visit, typed, { reason: "limited", retryAfter: attempt.retryAfter });
+      return ask(visit, typed, limited(attempt.retryAfter));
     }
     const outcome = await enter(visit, services, userCode, action).catch(async (error: unknown) => {
       await attempt.withdraw();
@@ -351,15 +344,15 @@ function answer(visit: PersonVisit, services: PersonServices, userCode: string, 
     }
     case "unavailable":
       audit.note({ ...caller, action: "device.refused", subject: person.account.sub });
-      return ask(visit, userCode, { reason: "unavailable" });
+      return ask(visit, userCode, wrong("unavailable"));
     case "secondFactor":
       if (hasSecondFactor(person.account))
         return visit.stepUp(DEVICE_PATH, { user_code: shownUserCode(userCode) });
-      return ask(visit, userCode, { reason: "second-factor" });
+      return ask(visit, userCode, wrong("second-factor"));
     case "unknown":
     case "used":
     case "expired":
       break;
   }
-  return ask(visit, userCode, { reason: outcome.kind });
+  return ask(visit, userCode, wrong(outcome.kind));
 }

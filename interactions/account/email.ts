@@ -4,16 +4,11 @@ import { normalName, readName, shownEmail, trimmed } from "../../accounts/names.
 import { section } from "../../config/documented-schema.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { Reply } from "../reply.ts";
+import { codeField as stepCodeField, wrongCode } from "../steps/confirm-email.ts";
+import type { Problem } from "../steps/step.ts";
 import type { Sent } from "../submission.ts";
 import { askedAt, type PersonPage, type PersonServices, type PersonVisit } from "./person-pages.ts";
-import {
-  type PersonLocals,
-  type PersonView,
-  personView,
-  problemsOf,
-  type Refusal,
-  statusOf,
-} from "./person-view.ts";
+import { limited, type PersonLocals, type PersonView, personView } from "./person-view.ts";
 
 const PATH = "/account/email";
 const NEW_PATH = "/account/email/new";
@@ -24,14 +19,12 @@ interface EmailLocals extends PersonLocals {
   readonly isConfirmed: boolean;
   /** The new address, and whether this browser has followed the link in the mail. */
   readonly pending?: { readonly email: string; readonly hasLink: boolean };
-  readonly problem?: Refusal;
 }
 
 /** `account-page`: a form with the new address. */
 interface NewEmailLocals extends PersonLocals {
   /** What the field contains. */
   readonly value: string;
-  readonly problem?: Refusal;
 }
 
 /** A form sends `action`: `code` or `link` to confirm, `again`, or `cancel`. */
@@ -48,10 +41,9 @@ export const addressView: PersonView<EmailLocals> = personView({
         "The address that waits to be confirmed, and whether this browser has followed the link in its mail.",
       ),
   },
-  content(t, { base, email, isConfirmed, pending, problem }) {
+  content(t, { base, email, isConfirmed, pending }) {
     const common = {
       title: t("account.email"),
-      problems: problemsOf(t, "email", "code", problem),
       members: {
         email,
         confirmed: isConfirmed,
@@ -90,25 +82,20 @@ export const addressView: PersonView<EmailLocals> = personView({
   }),
 });
 
-/** What is wrong with a code from a mail. */
-export const wrongCode = (triesLeft: number): Refusal =>
-  triesLeft === 0 ? { reason: "no-tries" } : { reason: "wrong-code", triesLeft };
+export const NO_CODE: Problem = { code: "no-code", fields: ["code"] };
+
+/** Nothing waits for this code any more. */
+export const GONE: Problem = { code: "gone", fields: [] };
 
 /** The code from a mail. */
 export const codeField = (t: Translator) =>
-  ({
-    name: "code",
-    type: "text",
-    autocomplete: "one-time-code",
-    required: true,
-    label: t("email.code"),
-    hint: t("email.code.hint"),
-  }) as const;
+  ({ ...stepCodeField, label: t("email.code"), hint: t("email.code.hint") }) as const;
 
 export const newAddressView: PersonView<NewEmailLocals> = personView({
   name: "new-email",
   takes: { submit: ["email"] },
-  content: (t, { value, problem }) => ({
+  problems: "email",
+  content: (t, { value }) => ({
     title: t("email.new.title"),
     fields: [
       {
@@ -121,7 +108,6 @@ export const newAddressView: PersonView<NewEmailLocals> = personView({
         hint: t("email.new.hint"),
       },
     ],
-    problems: problemsOf(t, "email", "email", problem),
     actions: [{ name: "submit", label: t("email.new.submit") }],
   }),
 });
@@ -149,14 +135,13 @@ const addressPage: PersonPage = {
     if (action !== "again") return confirm(visit, sent, services);
     const pending = await changes?.pending(sub);
     const result = pending && (await changes?.start(sub, pending.email, askedAt(visit, devices)));
-    if (result === undefined) return shown(visit, services, { reason: "gone" });
-    if (result.kind === "limited")
-      return shown(visit, services, { reason: "limited", retryAfter: result.retryAfter });
+    if (result === undefined) return shown(visit, services, GONE);
+    if (result.kind === "limited") return shown(visit, services, limited(result.retryAfter));
     return visit.done(PATH, "codeSent");
   },
 };
 
-async function shown(visit: PersonVisit, services: PersonServices, problem?: Refusal): Promise<Reply> {
+async function shown(visit: PersonVisit, services: PersonServices, problem?: Problem): Promise<Reply> {
   const { email, sub, email_verified: isConfirmed } = visit.person.account;
   const [pending, link] = await Promise.all([
     services.people.addressChanges?.pending(sub),
@@ -167,9 +152,9 @@ async function shown(visit: PersonVisit, services: PersonServices, problem?: Ref
     email: shownEmail(email),
     isConfirmed,
     ...(pending && { pending: { email: shownEmail(pending.email), hasLink: link !== undefined } }),
-    ...(problem && { problem }),
+    ...(problem && { problems: [problem] }),
   };
-  return visit.show(addressView, data, statusOf(problem));
+  return visit.show(addressView, data);
 }
 
 /** The link that this browser has followed, if it confirms a change of this account. */
@@ -196,17 +181,12 @@ async function confirm(
   const { sub } = visit.person.account;
   const link = action === "link" ? await linkOf(visit, services) : undefined;
   const proof = link === undefined ? { code: values.get("code") ?? "" } : { link };
-  if ("code" in proof && proof.code.trim() === "") return shown(visit, services, { reason: "no-code" });
+  if ("code" in proof && proof.code.trim() === "") return shown(visit, services, NO_CODE);
   const result = await addressChanges?.confirm(sub, proof, askedAt(visit, devices));
-  if (result?.kind === "wrong") {
-    const { triesLeft } = result;
-    return shown(visit, services, wrongCode(triesLeft));
-  }
+  if (result?.kind === "wrong") return shown(visit, services, wrongCode(result.triesLeft));
   if (result?.kind === "limited") return visit.limited(result.retryAfter);
   links.clear(visit.ctx);
-  return result?.kind === "changed"
-    ? visit.done(PATH, "address")
-    : shown(visit, services, { reason: "gone" });
+  return result?.kind === "changed" ? visit.done(PATH, "address") : shown(visit, services, GONE);
 }
 
 /** The form for a new address, after a recent sign-in. */
@@ -220,21 +200,17 @@ const newAddressPage: PersonPage = {
     const { account } = visit.person;
     const email = trimmed(values.get("email") ?? "");
     if (account.email_verified && readName(email) === normalName(account.email))
-      return showNewAddress(visit, email, { reason: "same" });
+      return showNewAddress(visit, email, { code: "same", fields: ["email"] });
     const result = await addressChanges?.start(account.sub, email, askedAt(visit, devices));
-    if (result?.kind === "limited")
-      return showNewAddress(visit, email, { reason: "limited", retryAfter: result.retryAfter });
-    if (result?.kind === "invalid") return showNewAddress(visit, email, { reason: "invalid" });
+    if (result?.kind === "limited") return showNewAddress(visit, email, limited(result.retryAfter));
+    if (result?.kind === "invalid")
+      return showNewAddress(visit, email, { code: "invalid", fields: ["email"] });
     return visit.done(PATH, "codeSent");
   },
 };
 
 export const emailPages: readonly PersonPage[] = [addressPage, newAddressPage];
 
-function showNewAddress({ locals, show }: PersonVisit, value: string, problem?: Refusal): Reply {
-  return show(
-    newAddressView,
-    { ...locals, value, ...(problem !== undefined && { problem }) },
-    statusOf(problem),
-  );
+function showNewAddress({ locals, show }: PersonVisit, value: string, problem?: Problem): Reply {
+  return show(newAddressView, { ...locals, value, ...(problem && { problems: [problem] }) });
 }

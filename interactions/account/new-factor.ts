@@ -7,21 +7,15 @@ import { z } from "zod";
 import type { Enrolment, Enrolments } from "../../accounts/factors/enrolment.ts";
 import { passkeyCreation, type PasskeyCreation } from "../../accounts/factors/passkeys.ts";
 import { section } from "../../config/documented-schema.ts";
-import type { Translator } from "../../core/texts.ts";
 import { groupedKey, qrCode } from "../look/qr-code.ts";
+import { wrongCode } from "../steps/confirm-email.ts";
 import { type FactorKind, NEW_FACTORS } from "../steps/new-factor.ts";
-import { codeField, wrongCode } from "./email.ts";
+import type { Problem } from "../steps/step.ts";
+import { codeField, GONE, NO_CODE } from "./email.ts";
 import type { Reply } from "../reply.ts";
 import type { Sent } from "../submission.ts";
 import { askedAt, type PersonPage, type PersonServices, type PersonVisit } from "./person-pages.ts";
-import {
-  type PersonLocals,
-  type PersonView,
-  personView,
-  problemsOf,
-  type Refusal,
-  statusOf,
-} from "./person-view.ts";
+import { limited, type PersonLocals, type PersonView, personView } from "./person-view.ts";
 import {
   backLocals,
   backToMethods,
@@ -35,7 +29,6 @@ import {
 
 interface NewFactorLocals extends PersonLocals {
   readonly kind: FactorKind;
-  readonly problem?: Refusal;
 }
 
 /** `account-confirm-factor`: a form that sends the code, and one for the code. */
@@ -52,9 +45,10 @@ export const confirmFactorView: PersonView<ConfirmFactorLocals> = personView({
   name: "confirm-factor",
   view: "account-confirm-factor",
   takes: { code: ["code"], send: [] },
+  problems: "methods",
   members: { kind: kind.describe("What is added afterwards.") },
-  content: (t, { isSent, isGuarded, ...locals }) => ({
-    ...newFactor(t, locals, "code"),
+  content: (t, { isSent, isGuarded, kind: which }) => ({
+    title: t(`methods.new.${which}`),
     texts: [t("methods.confirm.text"), ...(isGuarded ? [t("methods.confirm.guarded")] : [])],
     fields: isSent ? [codeField(t)] : [],
     actions: isSent
@@ -63,7 +57,7 @@ export const confirmFactorView: PersonView<ConfirmFactorLocals> = personView({
           { name: "send", label: t("email.again"), look: "second" },
         ]
       : [{ name: "send", label: t("methods.confirm.send") }],
-    members: { kind: locals.kind },
+    members: { kind: which },
   }),
   locals: (t, { base }) => backLocals(t, base),
 });
@@ -82,13 +76,14 @@ export const newAppView: PersonView<NewAppLocals> = personView({
   name: "new-app",
   view: "account-new-app",
   takes: { app: ["set-up", "code"] },
+  problems: "methods",
   members: {
     app: section({ secret: z.string(), uri: z.string() }).describe(
       "The secret in Base32, and its `otpauth:` address for a QR code.",
     ),
   },
-  content: (t, { app: { secret, uri }, setUp, ...locals }) => ({
-    ...newFactor(t, locals, "code"),
+  content: (t, { app: { secret, uri }, setUp }) => ({
+    title: t("methods.new.app"),
     texts: [t("new-app.scan")],
     fields: [
       setUpField(setUp),
@@ -114,13 +109,14 @@ export const newPasskeyView: PersonView<NewPasskeyLocals> = personView({
   name: "new-passkey",
   view: "account-new-passkey",
   takes: { passkey: ["set-up", "name", "credential"] },
+  problems: "methods",
   members: {
     passkey: section({ publicKey: passkeyCreation }).describe(
       "For `createPasskey` of `sign-in-service/browser`. Send what that returns as `credential`.",
     ),
   },
-  content: (t, { passkey: publicKey, setUp, ...locals }) => ({
-    ...newFactor(t, locals, "name"),
+  content: (t, { passkey: publicKey, setUp }) => ({
+    title: t("methods.new.passkey"),
     texts: [t("new-passkey.text"), t("methods.effect")],
     fields: [setUpField(setUp), nameField(t, t("new-passkey.default"))],
     actions: [{ name: "passkey", label: t("new-passkey.submit") }],
@@ -131,12 +127,6 @@ export const newPasskeyView: PersonView<NewPasskeyLocals> = personView({
     passkey: JSON.stringify(passkey),
     setUp,
   }),
-});
-
-/** @param field that a wrong entry is about. */
-const newFactor = (t: Translator, { kind: which, problem }: NewFactorLocals, field: string) => ({
-  title: t(`methods.new.${which}`),
-  problems: problemsOf(t, "methods", field, problem),
 });
 
 /** A visit of the page that adds one kind of factor. */
@@ -150,18 +140,18 @@ interface Addition {
 function showConfirmation(
   { visit, services: { clock }, kind: which }: Addition,
   isSent: boolean,
-  problem?: Refusal,
+  problem?: Problem,
 ): Reply {
   const { account } = visit.person;
   const isGuarded = (account.address_undos ?? []).some(({ expires_at }) => expires_at > clock.now());
-  const data = { ...visit.locals, kind: which, isSent, isGuarded, ...(problem && { problem }) };
-  return visit.show(confirmFactorView, data, statusOf(problem));
+  const problems = problem === undefined ? [] : [problem];
+  return visit.show(confirmFactorView, { ...visit.locals, kind: which, isSent, isGuarded, problems });
 }
 
 async function showSetUp(
   { visit, services: { seals }, kind: which }: Addition,
   made: Enrolment,
-  problem?: Refusal,
+  problems: readonly Problem[] = [],
 ): Promise<Reply> {
   const { app, passkey } = made;
   // Only what this page adds. The excluded passkeys are long, and only the browser needs them.
@@ -171,18 +161,14 @@ async function showSetUp(
     ...visit.locals,
     kind: which,
     setUp: seals.encrypt(visit.person, newFactorPath(which), JSON.stringify(kept)),
-    ...(problem && { problem }),
+    problems,
   };
   if (which === "app" && app !== null) {
     const { secret, uri } = app;
-    return visit.show(
-      newAppView,
-      { ...data, app: { qrCode: await qrCode(uri), secret, uri } },
-      statusOf(problem),
-    );
+    return visit.show(newAppView, { ...data, app: { qrCode: await qrCode(uri), secret, uri } });
   }
   if (which === "passkey" && passkey !== null)
-    return visit.show(newPasskeyView, { ...data, passkey: passkey.publicKey }, statusOf(problem));
+    return visit.show(newPasskeyView, { ...data, passkey: passkey.publicKey });
   // Another one was added meanwhile.
   return visit.done(METHODS_PATH, "factorsFull");
 }
@@ -199,15 +185,14 @@ async function begin(addition: Addition, code?: string): Promise<Reply> {
     return showConfirmation(addition, triesLeft > 0, wrongCode(triesLeft));
   }
   if (code === undefined) return visit.done(METHODS_PATH, "factorsFull");
-  return showConfirmation(addition, false, { reason: "gone" });
+  return showConfirmation(addition, false, GONE);
 }
 
 async function send(addition: Addition): Promise<Reply> {
   const { visit, services, enrolments, kind: which } = addition;
   const { account, session } = visit.person;
   const sent = await enrolments.sendCode(account.sub, session, askedAt(visit, services.devices));
-  if (sent.kind === "limited")
-    return showConfirmation(addition, false, { reason: "limited", retryAfter: sent.retryAfter });
+  if (sent.kind === "limited") return showConfirmation(addition, false, limited(sent.retryAfter));
   return visit.done(newFactorPath(which), "factorCode");
 }
 
@@ -223,10 +208,8 @@ async function add(addition: Addition, { values }: Sent): Promise<Reply> {
   switch (added.kind) {
     case "limited":
       return visit.limited(added.retryAfter);
-    case "invalid": {
-      const [problem] = added.problems;
-      return showSetUp(addition, made, problem && { reason: problem.code });
-    }
+    case "invalid":
+      return showSetUp(addition, made, added.problems);
     case "limit_reached":
       return visit.done(METHODS_PATH, "factorsFull");
     case "stale":
@@ -277,9 +260,7 @@ const newFactorPage = (which: FactorKind): PersonPage => {
         if (action === which) return add(addition, sent);
         if (action !== "code") return send(addition);
         const code = values.get("code") ?? "";
-        return code.trim() === ""
-          ? showConfirmation(addition, true, { reason: "no-code" })
-          : begin(addition, code);
+        return code.trim() === "" ? showConfirmation(addition, true, NO_CODE) : begin(addition, code);
       }),
   };
 };

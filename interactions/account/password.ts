@@ -11,11 +11,8 @@ interface PasswordLocals extends PersonLocals {
   /** For password managers. */
   readonly username: string;
   readonly min: number;
-  readonly max: number;
   /** Whether there is one already. */
   readonly isSet: boolean;
-  /** The end of a key `problem.password.…`. */
-  readonly problem?: string;
 }
 
 export const passwordView: PersonView<PasswordLocals> = personView({
@@ -23,7 +20,7 @@ export const passwordView: PersonView<PasswordLocals> = personView({
   view: "account-password",
   takes: { submit: ["password"] },
   members: { username: z.string().describe("Whose password it is, for password managers.") },
-  content: (t, { username, min, max, isSet, problem }) => ({
+  content: (t, { username, min, isSet }) => ({
     title: t("account.password"),
     texts: [t("password.effect")],
     fields: [
@@ -37,10 +34,6 @@ export const passwordView: PersonView<PasswordLocals> = personView({
         hint: t("hint.new-password", { min }),
       },
     ],
-    problems:
-      problem === undefined
-        ? []
-        : [{ code: problem, fields: ["password"], text: t(`problem.password.${problem}`, { min, max }) }],
     actions: [{ name: "submit", label: isSet ? t("password.save") : t("password.set") }],
     members: { username },
   }),
@@ -85,10 +78,10 @@ function shown(
   const { username, email } = person.account;
   const data = {
     ...locals,
-    ...length,
+    min: length.min,
     username: username ?? email,
     isSet: kindsOf(person.account).includes("password"),
-    ...(problem !== undefined && { problem }),
+    problems: problem === undefined ? [] : [{ code: problem, fields: ["password"], values: { ...length } }],
   };
-  return show(passwordView, data, { status: problem === undefined ? 200 : 400 });
+  return show(passwordView, data);
 }

@@ -11,12 +11,11 @@ import type { AccountPage, AccountRequest } from "../../provider/pages.ts";
 import type { SignInSessions } from "../../provider/sessions/sessions.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
-import type { SendOptions } from "../page.ts";
 import { type Reply, send, shown, unreadable } from "../reply.ts";
 import type { PageServices } from "../services.ts";
 import { originProblem, readSent, type Sent } from "../submission.ts";
 import type { AccountGate } from "./gate.ts";
-import { HOME, type PersonLocals, type PersonView, type PublishedView } from "./person-view.ts";
+import { HOME, type PersonLocals, type PersonView, type PublishedView, statusOf } from "./person-view.ts";
 import type { AccountSeals, Notice } from "./seals.ts";
 
 /** Whether a page is this one or below it. Everything is below the first one. */
@@ -43,12 +42,8 @@ export interface PersonVisit {
   readonly locale: string;
   /** For the audit. */
   readonly caller: Caller;
-  /** A page. */
-  readonly show: <Data extends PersonLocals>(
-    page: PersonView<Data>,
-    data: NoInfer<Data>,
-    options?: Pick<SendOptions, "status" | "retryAfter">,
-  ) => Reply;
+  /** A page. With problems, its status is 400 or 429. */
+  readonly show: <Data extends PersonLocals>(page: PersonView<Data>, data: NoInfer<Data>) => Reply;
   /** Asks for the second factor of a person who has one, and leads to a page. */
   readonly stepUp: (path: string, query: Readonly<Record<string, string>>) => Reply;
   /** 429. @param retryAfter seconds. */
@@ -161,7 +156,7 @@ export function createPersonPages(
         ),
         ...(notice !== undefined && { notice }),
       },
-      show: (page, data, options) => shown(page, data, { ...options, visit: seen }),
+      show: (page, data) => shown(page, data, { ...statusOf(data.problems), visit: seen }),
       stepUp: (target, more) => gate.stepUp(ctx, target, more),
       limited: (retryAfter) => ({
         kind: "refused",

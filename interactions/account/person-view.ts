@@ -8,10 +8,10 @@ import type { Translator } from "../../core/texts.ts";
 import { initialsOf } from "../../core/pictures.ts";
 import { formLocals, type FormProblem } from "../forms.ts";
 import type { Locals } from "../look/views.ts";
-import { waitText } from "../look/moments.ts";
 import type { DescribedPage, SendOptions } from "../page.ts";
 import { describedField, describedProblem } from "../steps/described-step.ts";
-import type { ConsentApi, Field } from "../steps/step.ts";
+import { problemText } from "../steps/description.ts";
+import type { ConsentApi, Field, Problem } from "../steps/step.ts";
 import type { Notice } from "./seals.ts";
 
 /** Where the account begins, below each base URL. */
@@ -38,6 +38,8 @@ export interface PersonLocals {
   readonly csrf: string;
   /** The change that has just been made. */
   readonly notice?: Notice;
+  /** What is wrong with what was submitted. */
+  readonly problems?: readonly Problem[];
 }
 
 export const accountPage = section({
@@ -95,43 +97,41 @@ export interface PageField extends Omit<Field, "options"> {
   readonly minLength?: number;
 }
 
-/** Something that is wrong with what was submitted. */
-export interface PageProblem extends FormProblem {
-  /** Stable. */
+/** A problem with its text. */
+interface PageProblem extends FormProblem {
   readonly code: string;
 }
 
-/** Why a form comes back. */
-export interface Refusal {
-  /** The end of a key `<page>.problem.<reason>`, or else `problem.<reason>`. */
-  readonly reason: string;
-  /** Of a code from a mail. */
-  readonly triesLeft?: number;
-  /** Seconds. */
-  readonly retryAfter?: number;
-}
+/** Too many attempts. @param retryAfter seconds until the next one can succeed. */
+export const limited = (retryAfter: number): Problem => ({
+  code: "limited",
+  fields: [],
+  values: { retryAfter },
+});
 
-/** The reasons that are about no field. */
-const ABOUT_NO_FIELD: ReadonlySet<string> = new Set(["gone", "limited", "no-tries", "new-passkey-refused"]);
-
-/** @param field that the problem is about, if it is about one. */
-export function problemsOf(
+/**
+ * A problem with a field that the page does not show is about the page.
+ * @param page what the keys of its own texts begin with.
+ */
+function problemsOf(
   t: Translator,
   page: string,
-  field: string,
-  refusal: Refusal | undefined,
+  problems: readonly Problem[] = [],
+  fields: readonly PageField[] = [],
 ): readonly PageProblem[] {
-  if (refusal === undefined) return [];
-  const { reason: code, triesLeft: tries = "", retryAfter } = refusal;
-  const key = [`${page}.problem.${code}`, `problem.${code}`].find((each) => t.has(each)) ?? "";
-  const wait = retryAfter === undefined ? "" : waitText(t.locale, retryAfter);
-  return [{ code, fields: ABOUT_NO_FIELD.has(code) ? [] : [field], text: t(key, { wait, tries }) }];
+  return problems.map(({ code, fields: about, values }) => {
+    const { name: field = "", label = "" } = fields.find(({ name }) => about.includes(name)) ?? {};
+    const keys = [`${page}.problem.${code}`, `problem.${field}.${code}`, `problem.${code}`];
+    const text = problemText(t, keys, { ...values, field: label });
+    return { code, fields: field === "" ? [] : [field], text, ...(label !== "" && { label }) };
+  });
 }
 
-/** The status of a page with a problem. */
-export function statusOf(refusal: Refusal | undefined): Pick<SendOptions, "status" | "retryAfter"> {
-  if (refusal?.retryAfter !== undefined) return { status: 429, retryAfter: refusal.retryAfter };
-  return { status: refusal === undefined ? 200 : 400 };
+/** The status of a page with these problems. */
+export function statusOf(problems: readonly Problem[] = []): Pick<SendOptions, "status" | "retryAfter"> {
+  const retryAfter = problems.find(({ code }) => code === "limited")?.values?.["retryAfter"];
+  if (typeof retryAfter === "number") return { status: 429, retryAfter };
+  return { status: problems.length === 0 ? 200 : 400 };
 }
 
 /** Something that the person can do: one of the actions that the view `takes`. */
@@ -152,12 +152,16 @@ interface Content<Members> {
   /** Paragraphs below the title. */
   readonly texts?: readonly string[];
   readonly fields?: readonly PageField[];
-  readonly problems?: readonly PageProblem[];
   readonly actions?: readonly PageAction[];
   /** Other pages that the person can go to from here. */
   readonly links?: readonly { readonly name: string; readonly label: string; readonly href: string }[];
   /** What the description of this page has besides what all have. */
   readonly members?: Members;
+}
+
+/** The same, with what is wrong. */
+interface Said extends Content<object> {
+  readonly problems: readonly PageProblem[];
 }
 
 /** What the JSON interface publishes about a page. */
@@ -179,6 +183,7 @@ export function personView<Data extends PersonLocals, Shape extends z.ZodRawShap
   name,
   view = "account-page",
   takes = {},
+  problems = name,
   members,
   content,
   locals,
@@ -188,18 +193,27 @@ export function personView<Data extends PersonLocals, Shape extends z.ZodRawShap
   /** Without `.ejs`. Default: the one that shows texts, fields and actions, one form after the other. */
   readonly view?: string;
   readonly takes?: PublishedView["takes"];
+  /**
+   * What the keys of its own texts about problems begin with: `<problems>.problem.<code>`. Default: the name. Without such a
+   * text, it is `problem.<field>.<code>` or `problem.<code>`.
+   */
+  readonly problems?: string;
   readonly members?: Shape;
   readonly content: (t: Translator, data: Data) => Content<z.output<z.ZodObject<Shape>>>;
   /** What only the view shows. */
   readonly locals?: (t: Translator, data: Data) => Locals;
 }): PersonView<Data> {
+  const said = (t: Translator, data: Data): Said => {
+    const all: Content<object> = content(t, data);
+    return { ...all, problems: problemsOf(t, problems, data.problems, all.fields) };
+  };
   return {
     name,
     view,
     takes,
     members: members ?? {},
-    describe: (t, data) => describe(t, name, takes, data, content(t, data)),
-    locals: (t, data) => ({ ...personLocals(t, takes, data, content(t, data)), ...locals?.(t, data) }),
+    describe: (t, data) => describe(t, name, takes, data, said(t, data)),
+    locals: (t, data) => ({ ...personLocals(t, takes, data, said(t, data)), ...locals?.(t, data) }),
   };
 }
 
@@ -242,7 +256,7 @@ function describe(
   name: string,
   takes: PublishedView["takes"],
   { action: path, csrf, notice, person, places }: PersonLocals,
-  { title, texts = [], fields = [], problems = [], actions = [], links = [], members }: Content<object>,
+  { title, texts = [], fields = [], problems, actions = [], links = [], members }: Said,
 ): AccountPageDescription {
   const described = problems.map(({ code, text, fields: of }) => ({ code, text, fields: of }));
   return {
@@ -284,7 +298,7 @@ function personLocals(
   t: Translator,
   takes: PublishedView["takes"],
   { base, action, csrf, notice, person, places }: PersonLocals,
-  { title, texts = [], fields = [], problems = [], actions = [] }: Content<object>,
+  { title, texts = [], fields = [], problems, actions = [] }: Said,
 ): Locals {
   return {
     heading: title,

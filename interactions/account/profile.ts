@@ -18,16 +18,11 @@ import { keepLanguage } from "../look/language.ts";
 import type { Form } from "../forms.ts";
 import { languageName } from "../look/language.ts";
 import type { Reply } from "../reply.ts";
+import type { Problem } from "../steps/step.ts";
 import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
 import { type PageField, type PersonLocals, type PersonView, personView } from "./person-view.ts";
 
 const PATH = "/account/profile";
-
-/** A field that can't be saved, and why. */
-interface ProfileProblem {
-  readonly field: string;
-  readonly reason: "text" | "username" | "reserved" | "taken" | "date" | "choice";
-}
 
 /** What the fields contain, by name. */
 type Values = Readonly<Record<string, string>>;
@@ -36,7 +31,6 @@ type Values = Readonly<Record<string, string>>;
 interface ProfileLocals extends PersonLocals {
   readonly rows: readonly FieldRow[];
   readonly values: Values;
-  readonly problems: readonly ProfileProblem[];
 }
 
 export const profileView: PersonView<ProfileLocals> = personView({
@@ -45,16 +39,10 @@ export const profileView: PersonView<ProfileLocals> = personView({
   takes: { submit: PERSON_FIELD_NAMES.filter((name) => PERSON_FIELDS[name].edit === "person") },
   content: (t, data) => {
     const fields = data.rows.map((row) => fieldOf(t, row, data.values[row.name] ?? ""));
-    const labels = new Map(fields.map(({ name, label }) => [name, label]));
     return {
       title: t("account.profile"),
       texts: [t("profile.told")],
       fields,
-      problems: data.problems.map(({ field, reason }) => {
-        const label = labels.get(field) ?? field;
-        const text = t(`profile.problem.${reason}`, { field: label });
-        return { code: reason, fields: [field], label, text };
-      }),
       actions: [{ name: "submit", label: t("profile.save"), fields: fields.map(({ name }) => name) }],
     };
   },
@@ -117,7 +105,7 @@ export const profilePage: PersonPage = {
     } catch (error) {
       isTaken = error instanceof NameTaken;
       if (!isTaken) throw error;
-      return shown(visit, own, values, [{ field: "username", reason: "taken" }]);
+      return shown(visit, own, values, [{ code: "taken", fields: ["username"] }]);
     } finally {
       if (!isTaken) await attempt?.withdraw();
     }
@@ -132,10 +120,9 @@ function shown(
   { locals, show }: PersonVisit,
   rows: readonly FieldRow[],
   values: Values,
-  problems: readonly ProfileProblem[] = [],
+  problems: readonly Problem[] = [],
 ): Reply {
-  const status = problems.length === 0 ? 200 : 400;
-  return show(profileView, { ...locals, rows, values, problems }, { status });
+  return show(profileView, { ...locals, rows, values, problems });
 }
 
 const valuesOf = (rows: readonly FieldRow[], account: AccountRecord): Values =>
@@ -154,13 +141,13 @@ function problemsIn(
   values: Values,
   before: Values,
   clock: PersonServices["clock"],
-): ProfileProblem[] {
-  return rows.flatMap((row): ProfileProblem[] => {
+): Problem[] {
+  return rows.flatMap((row): Problem[] => {
     const { name, input } = row;
     const value = values[name] ?? "";
     const problem = value === "" || value === before[name] ? undefined : enteredProblem(row, value, clock);
     if (problem === undefined) return [];
-    if (problem === "reserved") return [{ field: name, reason: problem }];
-    return [{ field: name, reason: name === "username" ? name : REASONS[input.type] }];
+    if (problem === "reserved") return [{ code: problem, fields: [name] }];
+    return [{ code: name === "username" ? name : REASONS[input.type], fields: [name] }];
   });
 }

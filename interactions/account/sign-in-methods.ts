@@ -20,6 +20,7 @@ import type { AccountRecord } from "../../records/directory/directory.ts";
 import { type Moments, moments } from "../look/moments.ts";
 import type { Locals } from "../look/views.ts";
 import type { Reply } from "../reply.ts";
+import { NAME_REFUSED } from "../steps/new-factor.ts";
 import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
 import { type PersonLocals, type PersonView, personView } from "./person-view.ts";
 import type { Notice } from "./seals.ts";
@@ -203,7 +204,6 @@ export function methodsText(t: Translator, account: WayOwner): string {
 interface FactorLocals extends PersonLocals {
   readonly method: Pick<Method, "kind" | "id" | "name">;
   readonly isLast: boolean;
-  readonly problem?: "name" | "required" | "last_sign_in_method";
 }
 
 /** A form sends `factor`, and `action`: `rename` with `name`, or `remove`. */
@@ -211,11 +211,12 @@ export const factorView: PersonView<FactorLocals> = personView({
   name: "method",
   view: "account-factor",
   takes: { rename: ["factor", "name"], remove: ["factor"] },
+  problems: "methods",
   members: {
     kind: z.string().describe("Such as `app` or `passkey`."),
     last: z.boolean().describe("Whether it is the only one of the account."),
   },
-  content(t, { method, isLast, problem }) {
+  content(t, { method, isLast }) {
     const { name, remove: removal = name, effect } = wayOf(method).texts;
     const hidden = { type: "hidden", autocomplete: "off", required: true, label: "" } as const;
     const rename = { name: "rename", label: t("methods.rename"), look: "second" } as const;
@@ -226,14 +227,6 @@ export const factorView: PersonView<FactorLocals> = personView({
         { ...hidden, name: "factor", value: factorKey(method.id) },
         ...(method.name === null ? [] : [nameField(t, method.name)]),
       ],
-      problems: {
-        none: [],
-        name: [{ code: "passkey-name", fields: ["name"], text: t("problem.passkey-name") }],
-        required: [{ code: "required", fields: [], text: t("methods.problem.required") }],
-        last_sign_in_method: [
-          { code: "last-sign-in-method", fields: [], text: t("problem.last-sign-in-method") },
-        ],
-      }[problem ?? "none"],
       actions: [
         ...(method.name === null ? [] : [rename]),
         { name: "remove", label: t(removal), look: "danger" },
@@ -348,8 +341,8 @@ const factorPage: PersonPage = {
     const name = passkeyName(values.get("name") ?? "");
     if (name === undefined) {
       const again = { ...method, name: values.get("name") ?? "" };
-      const data = { ...visit.locals, ...found, method: again, problem: "name" } as const;
-      return visit.show(factorView, data, { status: 400 });
+      const { problems } = NAME_REFUSED;
+      return visit.show(factorView, { ...visit.locals, ...found, method: again, problems });
     }
     const { sub } = visit.person.account;
     if (!(await services.accounts.renamePasskey(sub, method.id, name, visit.caller)))
@@ -376,7 +369,11 @@ async function remove(
   const { kind, id } = found.method;
   const result = await accounts.removeOwnFactor(sub, id, { keepSession: person.session, generation }, caller);
   if (result.kind === "required" || result.kind === "last_sign_in_method")
-    return visit.show(factorView, { ...visit.locals, ...found, problem: result.kind }, { status: 400 });
+    return visit.show(factorView, {
+      ...visit.locals,
+      ...found,
+      problems: [{ code: result.kind.replaceAll("_", "-"), fields: [] }],
+    });
   if (result.kind !== "changed") return backToMethods(visit);
   await sessions.keep(person.session, result.sessions_generation);
   return doneAt(visit, kind === "app" ? "appRemoved" : "passkeyRemoved", result.sessions_generation);

@@ -21,6 +21,7 @@ import {
   MINUTE_MS,
   NO_FACTORS,
   NOW,
+  problem,
   RECOVERY_CODES,
   type Sample,
   sampleApis,
@@ -72,10 +73,10 @@ export function accountSamples(text: Text): readonly Sample[] {
     services: [text("News"), text("Video"), text("Radio"), text("Library")],
     now: NOW,
   };
-  const profile = { ...at(text, "profile"), values, rows: sampleFields(["en", "pl"]).own, problems: [] };
+  const profile = { ...at(text, "profile"), values, rows: sampleFields(["en", "pl"]).own };
   const address = { ...email, email: text(ADA), isConfirmed: true };
   const newAddress = { ...email, value: text("ada") };
-  const password = { ...at(text, "password"), username: text("ada"), min: 8, max: 128, isSet: true };
+  const password = { ...at(text, "password"), username: text("ada"), min: 8, isSet: true };
   const deletion = { ...at(text, "delete"), email: text(ADA), notified: [text("News"), text(LONG_NAME)] };
   return [
     ...states(overviewView, overview, {
@@ -94,32 +95,32 @@ export function accountSamples(text: Text): readonly Sample[] {
       "account-profile-saved": { rows: sampleFields(["en"]).own, notice: "profile" },
       "account-profile-wrong": {
         problems: [
-          { field: "name", reason: "text" },
-          { field: "username", reason: "taken" },
-          { field: "date_of_birth", reason: "date" },
-          { field: "gender", reason: "choice" },
+          problem("text", "name"),
+          problem("taken", "username"),
+          problem("date", "date_of_birth"),
+          problem("choice", "gender"),
         ],
       },
-      "account-profile-username": { problems: [{ field: "username", reason: "username" }] },
+      "account-profile-username": { problems: [problem("username", "username")] },
     }),
     ...states(addressView, address, {
       "account-email": {},
       "account-email-changed": { notice: "address" },
       "account-email-not-confirmed": { isConfirmed: false, notice: "addressCancelled" },
       "account-email-pending": { pending, notice: "codeSent" },
-      "account-email-wrong-code": { pending, problem: { reason: "wrong-code", triesLeft: 3 } },
+      "account-email-wrong-code": { pending, problems: [problem("wrong-code", "code")] },
       "account-email-link": { pending: { ...pending, hasLink: true } },
     }),
     ...states(newAddressView, newAddress, {
       "account-new-email": { value: "" },
-      "account-new-email-wrong": { problem: { reason: "invalid" } },
-      "account-new-email-limited": { problem: { reason: "limited", retryAfter: 90 } },
+      "account-new-email-wrong": { problems: [problem("invalid", "email")] },
+      "account-new-email-limited": { problems: [problem("limited")] },
     }),
     ...states(passwordView, password, {
       "account-password": {},
       "account-password-first": { isSet: false },
-      "account-password-refused": { problem: "common" },
-      "account-password-too-short": { problem: "too-short" },
+      "account-password-refused": { problems: [problem("common", "password")] },
+      "account-password-too-short": { problems: [problem("too-short", "password")] },
     }),
     ...methodSamples(text, at(text, "methods")),
     ...sessionSamples(text, at(text, "sessions")),
@@ -149,7 +150,6 @@ function methodSamples(text: Text, common: PersonLocals): readonly Sample[] {
     setUp: text("s"),
   } as const;
   const codes = { ...common, codes: [], left: 1 };
-  const limited = { reason: "limited", retryAfter: 90 } as const;
   return [
     ...states(methodsView, methods, {
       "account-methods": { factors: NO_FACTORS },
@@ -173,11 +173,15 @@ function methodSamples(text: Text, common: PersonLocals): readonly Sample[] {
     }),
     ...states(factorView, one, {
       "account-methods-passkey": { method: named },
-      "account-methods-passkey-no-name": { method: named, isLast: true, problem: "name" },
+      "account-methods-passkey-no-name": {
+        method: named,
+        isLast: true,
+        problems: [problem("passkey-name", "name")],
+      },
       "account-methods-passkey-last-sign-in-method": {
         method: named,
         isLast: true,
-        problem: "last_sign_in_method",
+        problems: [problem("last-sign-in-method")],
       },
       "account-methods-app": { isLast: true },
       "account-methods-app-of-several": { isLast: false },
@@ -188,21 +192,21 @@ function methodSamples(text: Text, common: PersonLocals): readonly Sample[] {
       "account-methods-code": {
         isSent: true,
         isGuarded: true,
-        problem: { reason: "wrong-code", triesLeft: 3 },
+        problems: [problem("wrong-code", "code")],
       },
-      "account-methods-no-code": { isSent: true, problem: { reason: "no-code" } },
-      "account-methods-no-tries": { problem: { reason: "no-tries" } },
-      "account-methods-code-gone": { problem: { reason: "gone" } },
-      "account-methods-confirm-limited": { problem: limited },
+      "account-methods-no-code": { isSent: true, problems: [problem("no-code", "code")] },
+      "account-methods-no-tries": { problems: [problem("no-tries")] },
+      "account-methods-code-gone": { problems: [problem("gone")] },
+      "account-methods-confirm-limited": { problems: [problem("limited")] },
     }),
     ...states(newAppView, newApp, {
       "account-methods-new-app": {},
-      "account-methods-new-app-wrong": { problem: { reason: "wrong-app-code" } },
+      "account-methods-new-app-wrong": { problems: [problem("wrong-app-code", "code")] },
     }),
     ...states(newPasskeyView, newPasskey, {
       "account-methods-new-passkey": {},
-      "account-methods-new-passkey-refused": { problem: { reason: "new-passkey-refused" } },
-      "account-methods-new-passkey-no-name": { problem: { reason: "passkey-name" } },
+      "account-methods-new-passkey-refused": { problems: [problem("new-passkey-refused")] },
+      "account-methods-new-passkey-no-name": { problems: [problem("passkey-name", "name")] },
     }),
     ...states(codesView, codes, {
       "account-methods-codes-left": {},
@@ -279,13 +283,13 @@ function deviceSamples(text: Text, common: PersonLocals): readonly Sample[] {
     ...states(deviceView, device, {
       device: { value: "" },
       "device-filled-in": {},
-      "device-required": { problem: { reason: "required" } },
-      "device-unknown": { problem: { reason: "unknown" } },
-      "device-used": { problem: { reason: "used" } },
-      "device-expired": { problem: { reason: "expired" } },
-      "device-unavailable": { problem: { reason: "unavailable" } },
-      "device-second-factor": { problem: { reason: "second-factor" } },
-      "device-limited": { problem: { reason: "limited", retryAfter: 90 } },
+      "device-required": { problems: [problem("required", "user_code")] },
+      "device-unknown": { problems: [problem("unknown", "user_code")] },
+      "device-used": { problems: [problem("used", "user_code")] },
+      "device-expired": { problems: [problem("expired", "user_code")] },
+      "device-unavailable": { problems: [problem("unavailable", "user_code")] },
+      "device-second-factor": { problems: [problem("second-factor", "user_code")] },
+      "device-limited": { problems: [problem("limited")] },
     }),
     ...states(compareView, compare, {
       "device-compare": {},

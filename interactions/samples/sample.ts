@@ -1,6 +1,7 @@
 /** What a sample is, and the person and the moment that all of them show. */
 import { createPersonFields, type PersonFields } from "../../accounts/profile-fields.ts";
 import type { Page, Pages, Visit } from "../page.ts";
+import type { Problem } from "../steps/step.ts";
 
 /** One page in one state. */
 export interface Sample {
@@ -31,6 +32,13 @@ export function states<Data>(
     render: (pages, visit) => pages.render(page, visit, { ...data, ...changes }),
   }));
 }
+
+/** Something wrong, with a value for every placeholder that a text has. */
+export const problem = (code: string, ...fields: string[]): Problem => ({
+  code,
+  fields,
+  values: { retryAfter: 840, min: 8, max: 128, tries: 3 },
+});
 
 /** The fields of a person at a service with these languages, whose registration asks for all. */
 export function sampleFields(locales: readonly string[]): PersonFields {

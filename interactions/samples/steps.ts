@@ -21,6 +21,7 @@ import {
   asItIs,
   daysAgo,
   LONG_NAME,
+  problem,
   RECOVERY_CODES,
   type Sample,
   sampleApis,
@@ -179,12 +180,6 @@ export function sampleStep(
     ...(name === "review-methods" && { methods: methods ?? methodsOf(text) }),
   };
 }
-
-const problem = (code: string, ...fields: string[]): Problem => ({
-  code,
-  fields,
-  values: { retryAfter: 840, min: 8, max: 128 },
-});
 
 export function stepSamples(text: Text): readonly Sample[] {
   const steps = (name: StepName, named: Readonly<Record<string, StepChanges>>): readonly Sample[] =>

@@ -38,7 +38,12 @@ export const confirmEmail: Step = {
   },
 };
 
-export const codeField: Field = { name: "code", type: "text", autocomplete: "one-time-code", required: true };
+export const codeField = {
+  name: "code",
+  type: "text",
+  autocomplete: "one-time-code",
+  required: true,
+} as const satisfies Field;
 
 async function resend(entry: Entry, services: StepServices, registrations: Registrations): Promise<Outcome> {
   const { signIn } = entry;
@@ -130,6 +135,9 @@ export const again = (step: "register" | "forgot-password"): Outcome => ({
   state: expired(step),
 });
 
-export function wrongCode(triesLeft: number): Problem {
-  return { code: triesLeft === 0 ? "no-tries" : "wrong-code", fields: ["code"] };
-}
+/** What is wrong with a code from a mail. */
+export const wrongCode = (tries: number): Problem => ({
+  code: tries === 0 ? "no-tries" : "wrong-code",
+  fields: ["code"],
+  values: { tries },
+});

@@ -29,7 +29,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
   const { terms } = offers.registration ?? {};
   const described = problems.map((problem) => ({
     code: problem.code,
-    text: problemText(t, problem, fields, name),
+    text: textOf(t, problem, fields, name),
     fields: [...problem.fields],
   }));
   const hasTerms = fields.some((field) => field.name === "terms");
@@ -286,7 +286,7 @@ function shareLabel(t: Translator, field: string): string {
 }
 
 /** The text of a problem: that of its field, if there is one. */
-function problemText(
+function textOf(
   t: Translator,
   { code, fields: [field = ""], values }: Problem,
   fields: readonly Field[],
@@ -295,11 +295,18 @@ function problemText(
   const label = fields.some(({ name }) => name === field) ? labelOf(t, step, field) : "";
   const whose = typeof values?.["whose"] === "string" ? `problem.${code}.${values["whose"]}` : "";
   const keys = [whose, `problem.${step}.${field}.${code}`, `problem.${field}.${code}`, `problem.${code}`];
-  return firstText(t, keys, {
-    label,
-    ...values,
-    ...(typeof values?.["retryAfter"] === "number" && { wait: waitText(t.locale, values["retryAfter"]) }),
-  });
+  return problemText(t, keys, { label, ...values });
+}
+
+/** The first of these texts that there is. `retryAfter` is the placeholder `wait`. */
+export function problemText(
+  t: Translator,
+  keys: readonly string[],
+  values: NonNullable<Problem["values"]>,
+): string {
+  const { retryAfter } = values;
+  const wait = typeof retryAfter === "number" && { wait: waitText(t.locale, retryAfter) };
+  return firstText(t, keys, { ...values, ...wait });
 }
 
 function firstText(t: Translator, keys: readonly string[], values?: Problem["values"]): string {

@@ -35,11 +35,11 @@ const invalid = (problem: Problem): Invalid => ({ kind: "invalid", problems: [pr
 
 export const PASSKEY_REFUSED: Invalid = invalid({ code: "new-passkey-refused", fields: [] });
 
+export const NAME_REFUSED: Invalid = invalid({ code: "passkey-name", fields: ["name"] });
+
 /** The problem with the name of a new passkey; `undefined` if there is none. */
 export const nameProblem = (values: Values): Invalid | undefined =>
-  passkeyName(values.get("name") ?? "") === undefined
-    ? invalid({ code: "passkey-name", fields: ["name"] })
-    : undefined;
+  passkeyName(values.get("name") ?? "") === undefined ? NAME_REFUSED : undefined;
 
 /** By the name of the action that adds it. */
 export const NEW_FACTORS: Readonly<Record<FactorKind, NewFactorRow>> = {
