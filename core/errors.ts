@@ -26,7 +26,7 @@ export const ERRORS = {
   superseded: 409,
   not_waiting: 409,
   behind: 409,
-  held: 409,
+  receiver_stopped: 409,
   purged: 409,
   condition_failed: 409,
   address_refused: 403,

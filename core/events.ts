@@ -123,12 +123,12 @@ export interface ServiceEvents {
   "receiver.paused": { readonly receiver: string; readonly reason: string; readonly by_operator: boolean };
   "receiver.resumed": { readonly receiver: string };
   /**
-   * The receiver fails, and deliveries are tried one at a time. `held_until`: the time of the next one, in seconds since
+   * The receiver fails: its circuit is open, and one delivery at a time probes it. `circuit_open_until`: the time of the next one, in seconds since
    * the epoch.
    */
-  "receiver.held": { readonly receiver: string; readonly held_until: number };
+  "receiver.circuit_opened": { readonly receiver: string; readonly circuit_open_until: number };
   /**
-   * A delivery succeeded: the receiver works again, and everything that was held back is due. `failures`: failed attempts in
+   * A delivery succeeded: the receiver works again, and everything that waits is due. `failures`: failed attempts in
    * a row, since an operator resumed it if one did. `failing_since`: seconds since the epoch.
    */
   "receiver.recovered": {

@@ -256,8 +256,8 @@ export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
   stopped: {
     name: "receivers_stopped",
     type: "gauge",
-    help: "1 for each receiver that is paused, or held back because it fails",
-    labels: { receiver: RECEIVER, state: ["paused", "held"] },
+    help: "1 for each receiver that is paused, or whose circuit is open because it fails",
+    labels: { receiver: RECEIVER, state: ["paused", "circuit_open"] },
     of: "service",
   },
   outbox: {

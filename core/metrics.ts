@@ -80,7 +80,7 @@ export interface MeasuredStorage {
   readonly deliveries: {
     counts(): Promise<readonly Backlog[]>;
     receivers(): Promise<
-      ReadonlyMap<string, { readonly paused: boolean; readonly heldUntil: number | null }>
+      ReadonlyMap<string, { readonly paused: boolean; readonly circuitOpenUntil: number | null }>
     >;
     oldestDeletions(): Promise<Readonly<Record<"waiting" | "parked", number | undefined>>>;
   };
@@ -185,8 +185,8 @@ function readings(
           known.filter(([, { paused }]) => paused),
         ),
         ...inState(
-          "held",
-          known.filter(([, { heldUntil }]) => heldUntil !== null),
+          "circuit_open",
+          known.filter(([, { circuitOpenUntil }]) => circuitOpenUntil !== null),
         ),
       ];
     },

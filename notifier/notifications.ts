@@ -58,7 +58,8 @@ const NOT_REDRIVEN: Readonly<Record<Exclude<RedriveResult, "redriven">, () => Si
 const NOT_SENT: Readonly<Record<Exclude<SendNowResult, "due" | "sending">, () => SignInError>> = {
   unknown: noDelivery,
   behind: () => new SignInError("behind", "not sent: an earlier one about the same account comes first"),
-  held: () => new SignInError("held", "not sent: its receiver is paused or held back"),
+  stopped: () =>
+    new SignInError("receiver_stopped", "not sent: its receiver is paused, or its circuit is open"),
   over: () => new SignInError("not_waiting", "not sent: it does not wait"),
 };
 
@@ -237,7 +238,7 @@ export function createNotifications(
       await record("receiver.resume_requested", name, caller);
       await breaker.resume(name);
       wake.deliveries();
-      return { ...report, paused: false, reason: null, failures: 0, held_until: null };
+      return { ...report, paused: false, reason: null, failures: 0, circuit_open_until: null };
     },
     async test({ target: [name], caller }) {
       await reportOf(name);
@@ -257,7 +258,7 @@ const subOf = (account: string | undefined): Pick<DeliveryFilter, "sub"> =>
 /** A waiting delivery with why it waits. @param states the receivers that don't work. */
 function shown(
   { isHead, storedAt, nextAttemptAt, finishedAt, lastError, ...others }: Delivery,
-  states: ReadonlyMap<string, Pick<ReceiverState, "paused" | "heldUntil">>,
+  states: ReadonlyMap<string, Pick<ReceiverState, "paused" | "circuitOpenUntil">>,
 ): ShownDelivery {
   const delivery = {
     ...others,
@@ -268,10 +269,10 @@ function shown(
   };
   if (delivery.state !== "waiting") return delivery;
   if (!isHead) return { ...delivery, reason: "behind" };
-  const { paused, heldUntil } = states.get(delivery.receiver) ?? untouchedReceiver;
+  const { paused, circuitOpenUntil } = states.get(delivery.receiver) ?? untouchedReceiver;
   if (paused) return { ...delivery, reason: "receiver_paused" };
-  const next_attempt_at = inSeconds(Math.max(nextAttemptAt ?? 0, heldUntil ?? 0));
-  if (heldUntil !== null) return { ...delivery, next_attempt_at, reason: "receiver_held" };
+  const next_attempt_at = inSeconds(Math.max(nextAttemptAt ?? 0, circuitOpenUntil ?? 0));
+  if (circuitOpenUntil !== null) return { ...delivery, next_attempt_at, reason: "circuit_open" };
   return { ...delivery, next_attempt_at, reason: lastError === null ? null : "attempt_failed" };
 }
 

@@ -55,10 +55,10 @@ function detailOf(reports: readonly ReceiverReport[], heldMails: number): string
 /** One that an operator has paused does not count, and one of several that fails is its own fault. */
 function receiversHealth(reports: readonly ReceiverReport[]): AskedHealth {
   const active = reports.filter(({ url, paused }) => url !== null && !paused);
-  const failing = active.filter(({ held_until }) => held_until !== null);
+  const failing = active.filter(({ circuit_open_until }) => circuit_open_until !== null);
   return {
     ok: active.length === 0 || failing.length < active.length,
-    detail: named("held", failing).join(""),
+    detail: named("circuit open", failing).join(""),
   };
 }
 

@@ -54,7 +54,7 @@ const deliveryShape = {
   /** How the last attempt failed: `HTTP 503`, or a short code; `null` if none was made, or it succeeded. */
   last_error: z.string().nullable(),
   /**
-   * Why the delivery was parked or discarded; or why it still waits: `receiver_paused`, `receiver_held`, `behind` (an
+   * Why the delivery was parked or discarded; or why it still waits: `receiver_paused`, `circuit_open`, `behind` (an
    * earlier one about the same user comes first) or `attempt_failed`. `null` if it was delivered, or is due.
    */
   reason: z.string().nullable(),
@@ -277,8 +277,8 @@ export const deliveries = operations("delivery", {
    * It is sent as soon as a worker is free.
    *
    * @throws NotFound if there is no such delivery.
-   * @throws SignInError `behind` when an earlier one about the same account comes first; `held` when its receiver is paused or held
-   *   back; `not_waiting` when it was delivered, parked or discarded.
+   * @throws SignInError `behind` when an earlier one about the same account comes first; `receiver_stopped` when its receiver is
+   *   paused or its circuit is open; `not_waiting` when it was delivered, parked or discarded.
    */
   sendNow: operation({
     ...CHANGES,
@@ -288,7 +288,7 @@ export const deliveries = operations("delivery", {
     role: "support",
     confirm: "none",
     audit: ["delivery.send_now_requested"],
-    errors: ["not_found", "behind", "held", "not_waiting"],
+    errors: ["not_found", "behind", "receiver_stopped", "not_waiting"],
   }),
   /**
    * Gives up a waiting or parked delivery.

@@ -31,8 +31,8 @@ const reportSchema = exactly({
   failing_since: z.int().nullable(),
   /** How the last of these attempts failed: `HTTP 503`, or a short code; `null` if it works, or nothing could be sent. */
   last_error: z.string().nullable(),
-  /** Nothing is sent before this time, and then one delivery as a probe. `null`: not held back. */
-  held_until: z.int().nullable(),
+  /** The circuit is open: nothing is sent before this time, and then one delivery as a probe. `null`: it is closed. */
+  circuit_open_until: z.int().nullable(),
 });
 
 /** How a receiver is doing. Times are seconds since the epoch. */
@@ -80,7 +80,7 @@ export const receivers = operations("receiver", {
       "failures",
       "failing_since",
       "last_error",
-      "held_until",
+      "circuit_open_until",
       "paused",
       "reason",
     ],
@@ -123,7 +123,7 @@ export const receivers = operations("receiver", {
     example: { target: ["service:news"], input: { reason: "maintenance" } },
   }),
   /**
-   * Sends everything that is waiting for a receiver, whatever held it back.
+   * Sends everything that is waiting for a receiver, whatever stopped it.
    *
    * @throws NotFound if there is no such receiver.
    */

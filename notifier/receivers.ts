@@ -121,7 +121,7 @@ export class Receivers {
     return [...new Set([...configured.keys(), ...states.keys(), ...counts.keys()])]
       .toSorted((a, b) => (a < b ? -1 : 1))
       .map((receiver) => {
-        const { paused, reason, failures, failingSince, lastError, heldUntil } =
+        const { paused, reason, failures, failingSince, lastError, circuitOpenUntil } =
           states.get(receiver) ?? untouchedReceiver;
         const { url, types } = configured.get(receiver) ?? { url: null, types: [] };
         const { waiting, parked, oldest } = counts.get(receiver) ?? { waiting: 0, parked: 0, oldest: null };
@@ -137,7 +137,7 @@ export class Receivers {
           failures,
           failing_since: inSeconds(failingSince),
           last_error: lastError,
-          held_until: inSeconds(heldUntil),
+          circuit_open_until: inSeconds(circuitOpenUntil),
         };
       });
   }

@@ -193,7 +193,7 @@ export async function finishWaiting(
   most: number = 10,
 ): Promise<number> {
   const { deliveries } = storage;
-  const terms = { owner: "bench", span: 30_000, holdAgain: 30_000 };
+  const terms = { owner: "bench", span: 30_000 };
   let finished = 0;
   for (;;) {
     const claims = await Promise.all(

@@ -11,7 +11,7 @@ const PACE = 100;
 const HEALTHY = ["1", "2", "3"] as const;
 const RECEIVERS = { 1: "/take/1", 2: "/take/2", 3: "/take/3", hanging: "/hang" };
 
-/** Without this, the hanging receiver would soon be held back and have no effect. */
+/** Without this, the circuit of the hanging receiver would soon be open, and it would have no effect. */
 const NO_BREAKER = { breaker: { failures: 1_000 } };
 
 type Committed = readonly (readonly [user: string, at: number])[];

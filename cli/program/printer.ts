@@ -20,7 +20,7 @@ const TIMES: ReadonlySet<string> = new Set([
   "finished_at",
   "started_at",
   "failing_since",
-  "held_until",
+  "circuit_open_until",
   "oldest_at",
 ]);
 

@@ -212,10 +212,10 @@ function receivers(services: OperatorServices): OperatorHandler {
   };
 }
 
-function actionsOf({ url, paused, held_until, parked }: ReceiverReport): ReceiverAction[] {
+function actionsOf({ url, paused, circuit_open_until, parked }: ReceiverReport): ReceiverAction[] {
   return [
     ...(paused ? [] : (["pause"] as const)),
-    ...(paused || held_until !== null ? (["resume"] as const) : []),
+    ...(paused || circuit_open_until !== null ? (["resume"] as const) : []),
     ...(url === null ? [] : (["test"] as const)),
     ...(parked > 0 ? (["redriveAll"] as const) : []),
   ];

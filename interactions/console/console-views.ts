@@ -162,7 +162,7 @@ const BAD: ReadonlySet<string> = new Set([
   "purged",
   "not_found",
   "behind",
-  "held",
+  "receiver_stopped",
   "not_waiting",
   "not_applicable",
   "testFailed",
@@ -385,25 +385,26 @@ function receiversView(t: Translator, locals: ReceiversLocals): Locals {
 /** What the badge of a receiver does not say; empty if everything works. */
 function condition(
   t: Translator,
-  { url, paused, held_until, failures }: ReceiverReport,
+  { url, paused, circuit_open_until, failures }: ReceiverReport,
   now: number,
   moment: Moments,
 ): string {
   if (url === null) return t("console.condition.removed");
   if (paused) return t("console.condition.paused");
-  if (held_until !== null && held_until * 1000 <= now) return t("console.condition.heldDue", { failures });
-  if (held_until !== null)
-    return t("console.condition.held", { failures, when: moment(held_until * 1000).relative });
+  if (circuit_open_until !== null && circuit_open_until * 1000 <= now)
+    return t("console.condition.circuitOpenDue", { failures });
+  if (circuit_open_until !== null)
+    return t("console.condition.circuitOpen", { failures, when: moment(circuit_open_until * 1000).relative });
   return failures > 0 ? t("console.condition.failing", { failures }) : "";
 }
 
 function receiverBadge(
   t: Translator,
-  { url, paused, held_until, failures }: ReceiverReport,
+  { url, paused, circuit_open_until, failures }: ReceiverReport,
 ): { readonly text: string; readonly tone: Tone } {
   if (url === null) return { text: t("console.badge.removed"), tone: "" };
   if (paused) return { text: t("console.badge.paused"), tone: "warning" };
-  if (held_until !== null) return { text: t("console.badge.held"), tone: "bad" };
+  if (circuit_open_until !== null) return { text: t("console.badge.circuitOpen"), tone: "bad" };
   return failures > 0
     ? { text: t("console.badge.failing"), tone: "warning" }
     : { text: t("console.badge.well"), tone: "good" };

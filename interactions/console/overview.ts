@@ -50,8 +50,8 @@ export function overviewOf(
   };
 }
 
-function needsCare({ url, paused, held_until, failures, parked }: ReceiverReport): boolean {
-  return paused || held_until !== null || failures > 0 || parked > 0 || url === null;
+function needsCare({ url, paused, circuit_open_until, failures, parked }: ReceiverReport): boolean {
+  return paused || circuit_open_until !== null || failures > 0 || parked > 0 || url === null;
 }
 
 /** A bar for each span, with what is parked on top. */

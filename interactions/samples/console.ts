@@ -78,7 +78,7 @@ export function sampleReceiver(changes: Partial<ReceiverReport> = {}, text: Text
     failures: 0,
     failing_since: null,
     last_error: null,
-    held_until: null,
+    circuit_open_until: null,
     waiting: 0,
     parked: 0,
     oldest_at: null,
@@ -109,7 +109,7 @@ function receiversOf(text: Text) {
   return {
     held: receiver("group:media", "https://media.example/notifications", {
       failures: 7,
-      held_until: inSeconds(NOW + 4 * MINUTE_MS),
+      circuit_open_until: inSeconds(NOW + 4 * MINUTE_MS),
       waiting: 41,
       parked: 3,
       oldest_at: inSeconds(NOW - 90 * MINUTE_MS),
@@ -216,7 +216,7 @@ function receiverSamples(text: Text, common: ConsoleLocals): readonly Sample[] {
     receivers: { result: { code: "testTaken", values } },
     "receivers-test-failed": { result: { code: "testFailed", values: { ...values, what: text("503") } } },
     "receivers-due": {
-      receivers: [{ report: { ...held, held_until: inSeconds(NOW - MINUTE_MS) }, tokens: {} }],
+      receivers: [{ report: { ...held, circuit_open_until: inSeconds(NOW - MINUTE_MS) }, tokens: {} }],
     },
     "receivers-none": { receivers: [] },
   });

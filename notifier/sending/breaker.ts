@@ -1,5 +1,5 @@
 /**
- * The circuit breaker of each receiver. After several failures in a row a receiver is held back, and one delivery at a
+ * The circuit breaker of each receiver. After several failures in a row its circuit is open, and one delivery at a
  * time probes it. The first success makes every delivery due that failed before. Specification: `decisions.md`, "A
  * receiver that fails".
  */
@@ -14,7 +14,7 @@ import { type Clock, inSeconds } from "../../core/clock.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
 import type { StorageServices } from "../../records/services.ts";
 
-/** The state after a failed attempt. `probe`: the attempt was made while the receiver was held back. */
+/** The state after a failed attempt. `probe`: the attempt was made while the circuit was open. */
 export function afterFailure(
   state: ReceiverState,
   settings: NotificationSettings["breaker"],
@@ -22,26 +22,26 @@ export function afterFailure(
 ): ReceiverState {
   const failures = state.failures + 1;
   const failed = { ...state, failures, failingSince: state.failingSince ?? now, lastError: error };
-  const held = state.heldUntil !== null;
-  // Attempts that were in flight when the hold began say nothing new.
-  if (held ? !probe : failures < settings.failures) return failed;
-  const span = held ? state.holdSpan : settings.probe * 1000;
-  const holdSpan = Math.min(span * 2, settings.longestProbe * 1000);
-  return { ...failed, heldUntil: now + span, holdSpan };
+  const isOpen = state.circuitOpenUntil !== null;
+  // Attempts that were in flight when the circuit opened say nothing new.
+  if (isOpen ? !probe : failures < settings.failures) return failed;
+  const span = isOpen ? state.openSpan : settings.probe * 1000;
+  const openSpan = Math.min(span * 2, settings.longestProbe * 1000);
+  return { ...failed, circuitOpenUntil: now + span, openSpan };
 }
 
 /** The state after a success; `undefined` when the receiver was well before. */
 export function afterSuccess(state: ReceiverState, now: number): ReceiverState | undefined {
-  const held = state.heldUntil !== null;
-  if (!held && state.failingSince === null) return undefined;
+  const isOpen = state.circuitOpenUntil !== null;
+  if (!isOpen && state.failingSince === null) return undefined;
   return {
     ...state,
     failures: 0,
     failingSince: null,
     lastError: null,
-    heldUntil: null,
-    holdSpan: 0,
-    releaseUntil: held ? now : state.releaseUntil,
+    circuitOpenUntil: null,
+    openSpan: 0,
+    releaseUntil: isOpen ? now : state.releaseUntil,
   };
 }
 
@@ -62,7 +62,7 @@ export function afterPause(state: ReceiverState, { reason, failed }: PauseReason
 }
 
 /**
- * An operator resumes the receiver: everything that waits is due, whatever held it back. That it failed stays known until
+ * An operator resumes the receiver: everything that waits is due, whatever stopped it. That it failed stays known until
  * its first success.
  */
 export function afterResume({ failingSince, lastError }: ReceiverState, now: number): ReceiverState {
@@ -97,10 +97,10 @@ export class CircuitBreaker {
     const now = this.#clock.now();
     if (afterSuccess(known ?? (await this.#deliveries.receiver(receiver)), now) === undefined) return;
     const { before } = await this.#deliveries.changeReceiver(receiver, (state) => afterSuccess(state, now));
-    const { failures, failingSince, heldUntil } = before;
+    const { failures, failingSince, circuitOpenUntil } = before;
     if (failingSince !== null)
       this.#events.emit("receiver.recovered", { receiver, failures, failing_since: inSeconds(failingSince) });
-    if (heldUntil !== null) await this.release(receiver);
+    if (circuitOpenUntil !== null) await this.release(receiver);
   }
 
   async recordFailure(
@@ -113,8 +113,11 @@ export class CircuitBreaker {
     );
     if (before.failingSince === null)
       this.#events.emit("receiver.failing", { receiver, error: failure.error });
-    if (before.heldUntil === null && after.heldUntil !== null) {
-      this.#events.emit("receiver.held", { receiver, held_until: inSeconds(after.heldUntil) });
+    if (before.circuitOpenUntil === null && after.circuitOpenUntil !== null) {
+      this.#events.emit("receiver.circuit_opened", {
+        receiver,
+        circuit_open_until: inSeconds(after.circuitOpenUntil),
+      });
     }
   }
 
@@ -140,7 +143,7 @@ export class CircuitBreaker {
 
   /**
    * @param reason resumes it only if it is paused for this reason. Default: always.
-   * @returns `false` when nothing was held back: the receiver was neither paused nor held back, and no delivery waited for
+   * @returns `false` when nothing was stopped: the receiver was not paused, its circuit was closed, and no delivery waited for
    * its next attempt.
    */
   async resume(receiver: string, reason?: string): Promise<boolean> {
@@ -149,7 +152,7 @@ export class CircuitBreaker {
     );
     if (before === after) return false;
     const released = await this.release(receiver);
-    const wasStopped = before.paused || before.heldUntil !== null;
+    const wasStopped = before.paused || before.circuitOpenUntil !== null;
     if (wasStopped) this.#events.emit("receiver.resumed", { receiver });
     return wasStopped || released > 0;
   }
@@ -157,7 +160,7 @@ export class CircuitBreaker {
   /** Makes everything due that failed before the receiver recovered. @returns how many deliveries. */
   async release(receiver: string): Promise<number> {
     for (let released = 0; ;) {
-      const step = await this.#deliveries.releaseHeld(receiver, STEP);
+      const step = await this.#deliveries.releaseFailed(receiver, STEP);
       released += step;
       if (step < STEP) return released;
     }
@@ -168,8 +171,8 @@ export class CircuitBreaker {
 const LOG_INTERVAL_MS = 60_000;
 
 /**
- * Logs receivers in few lines: one when a receiver begins to fail, one when it is held back, or is paused because nothing can be sent to
- * it, and one when it works again. One that fails and works by turns is logged at most once a minute.
+ * Logs receivers in few lines: one when a receiver begins to fail, one when its circuit opens, or it is paused because nothing can be
+ * sent to it, and one when it works again. One that fails and works by turns is logged at most once a minute.
  */
 export function logReceivers({
   events,
@@ -199,11 +202,11 @@ export function logReceivers({
   events.on("delivery.failed", ({ receiver, status, error }) => {
     if (logged.get(receiver)?.isQuiet === true) fails(receiver, failureOf({ status, error }));
   });
-  events.on("receiver.held", ({ receiver, held_until }) => {
+  events.on("receiver.circuit_opened", ({ receiver, circuit_open_until }) => {
     if (logged.get(receiver)?.isQuiet === true) return;
     const text =
-      "a receiver of notifications is held back; one delivery is tried from time to time until it accepts one";
-    logger.warn({ receiver, until: new Date(held_until * 1000).toISOString() }, text);
+      "the circuit of a receiver of notifications is open; one delivery is tried from time to time until it accepts one";
+    logger.warn({ receiver, until: new Date(circuit_open_until * 1000).toISOString() }, text);
   });
   events.on("receiver.paused", ({ receiver, reason, by_operator }) => {
     // The audit has what operators do; their reason is text that somebody typed.

@@ -54,7 +54,7 @@ export class LaneWorker {
   constructor(services: Services, owner: string, random: () => number = Math.random) {
     this.#attemptTimeoutMs = services.configuration.notifications.timeouts.total * 1000;
     const span = this.#attemptTimeoutMs + LEASE_MARGIN_MS;
-    this.lease = { owner, span, holdAgain: span };
+    this.lease = { owner, span };
     this.#services = services;
     this.#random = random;
   }
@@ -146,7 +146,7 @@ export class LaneWorker {
     // Pause the receiver first, so that nothing else is sent to it.
     if (typeof verdict.receiver === "object")
       await breaker.pauseFailed(receiver, verdict.receiver.paused, error);
-    // After a failure the receiver may be held back, so the scheduler decides what comes next.
+    // After a failure the circuit may be open, so the scheduler decides what comes next.
     const goesOn = outcome.kind === "delivered" && performance.now() < verdict.sliceEnd;
     const finished = await this.#finish(claim, outcome, {
       ...(attempt && { attempt }),

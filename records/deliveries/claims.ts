@@ -42,10 +42,10 @@ function allowedBy(
   now: number,
 ): { readonly allowed: number; readonly probe: boolean } {
   if (receiver === undefined) return { allowed: limit, probe: false };
-  const { paused, heldUntil } = receiver;
+  const { paused, circuitOpenUntil } = receiver;
   if (paused) return { allowed: 0, probe: false };
-  if (heldUntil === null) return { allowed: limit, probe: false };
-  return { allowed: heldUntil <= now ? Math.min(1, limit) : 0, probe: true };
+  if (circuitOpenUntil === null) return { allowed: limit, probe: false };
+  return { allowed: circuitOpenUntil <= now ? Math.min(1, limit) : 0, probe: true };
 }
 
 /** The head while it is claimed. */
@@ -67,7 +67,7 @@ interface Prefetched {
 
 /** What `dueReceivers` has read of a receiver. */
 interface Found {
-  readonly isHeld: boolean;
+  readonly isOpen: boolean;
   /** The first heads, due or not. */
   readonly heads: readonly Read<StoredDelivery>[];
 }
@@ -138,7 +138,7 @@ export function createClaims(access: LaneAccess): Calls {
     return claim;
   }
 
-  /** Claims these heads in one commit; a probe begins the next hold of its receiver. */
+  /** Claims these heads in one commit; a probe keeps the circuit of its receiver open. */
   async function claimTogether(
     heads: readonly Read<StoredDelivery>[],
     terms: LeaseTerms,
@@ -153,7 +153,7 @@ export function createClaims(access: LaneAccess): Calls {
       return stored;
     });
     if (probed !== undefined)
-      changes.write(receiverRecord({ ...probed.value, heldUntil: now + terms.holdAgain }), probed);
+      changes.write(receiverRecord({ ...probed.value, circuitOpenUntil: now + terms.span }), probed);
     // A claim may be lost in a power failure: its result is not recorded either, and the delivery is sent again.
     const [version, rest] = await Promise.all([access.commit(changes, { relaxed: true }), readRest(made)]);
     return made.map((stored, index) => {
@@ -228,13 +228,13 @@ export function createClaims(access: LaneAccess): Calls {
         limit: Math.max(1, Math.min(most, PAGE)),
       })),
     );
-    return receivers.flatMap(({ receiver, heldUntil }, index) => {
+    return receivers.flatMap(({ receiver, circuitOpenUntil }, index) => {
       const heads = (pages[index]?.records ?? []).map((record) => read<StoredDelivery>(record));
       const [first] = heads;
       if (first === undefined) return [];
-      const due = Math.max(heldUntil ?? 0, dueAt(first.value));
+      const due = Math.max(circuitOpenUntil ?? 0, dueAt(first.value));
       const each = { receiver, dueAt: due };
-      asFound.set(each, { isHeld: heldUntil !== null, heads });
+      asFound.set(each, { isOpen: circuitOpenUntil !== null, heads });
       return [each];
     });
   }
@@ -244,7 +244,7 @@ export function createClaims(access: LaneAccess): Calls {
       typeof asked === "string" ? [asked, undefined] : [asked.receiver, asFound.get(asked)];
     // The claim takes the first of the prefetched heads.
     prefetched.delete(receiver);
-    if (look?.isHeld === false) {
+    if (look?.isOpen === false) {
       const due = stillDue(look.heads, limit);
       return claiming(due, () => claimAll(due, terms, undefined));
     }
@@ -300,7 +300,7 @@ export function createClaims(access: LaneAccess): Calls {
       }
     }
     const state = next && (await access.receiver(receiver))?.value;
-    if (state?.paused || (state?.heldUntil ?? null) !== null) next = undefined;
+    if (state?.paused || (state?.circuitOpenUntil ?? null) !== null) next = undefined;
     const head = next && (written.get(next) ?? next.value);
     const stored = head && lease && claimed(head, lease, now);
     if (next !== undefined && stored !== undefined) written.set(next, stored);

@@ -200,7 +200,7 @@ export function held(receiver: KnownReceiver): KnownReceiver {
 
 export const RECEIVER: Kind<KnownReceiver> = defineKind<KnownReceiver>({
   name: "receiver",
-  holds: "the state of a receiver that fails, is paused or is held back",
+  holds: "the state of a receiver that fails, is paused or has an open circuit",
   key: "its name",
   keyOf: ({ receiver }) => receiver,
   store: "storage",

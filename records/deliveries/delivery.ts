@@ -95,10 +95,11 @@ export interface LaneKey {
 export interface LeaseTerms {
   /** The worker that claims: a process name that operators can recognize. */
   readonly owner: string;
-  /** The length of the lease: at least the total time-out of an attempt plus 15 seconds. */
+  /**
+   * The length of the lease: at least the total time-out of an attempt plus 15 seconds. After the claim of a probe the circuit
+   * stays open for as long.
+   */
   readonly span: number;
-  /** When a hold ends, the receiver allows one claim as a probe; it is then held back for this long. */
-  readonly holdAgain: number;
 }
 
 /** The head of a lane, which only the worker that claimed it may send until the lease ends. */
@@ -108,7 +109,7 @@ export interface Claim {
   readonly fence: number;
   /** After this time another worker may claim the lane. */
   readonly leaseEnd: number;
-  /** The receiver is held back, and this delivery probes whether it has recovered. */
+  /** The circuit is open, and this delivery probes whether it has recovered. */
   readonly probe: boolean;
 }
 
@@ -147,7 +148,7 @@ export interface Finished {
 /** A receiver that is not paused and has waiting deliveries, with those that `dueReceivers` has read. */
 export interface DueReceiver {
   readonly receiver: string;
-  /** When the first of its lanes may be claimed, taking holds and current leases into account. */
+  /** When the first of its lanes may be claimed, taking open circuits and current leases into account. */
   readonly dueAt: number;
 }
 
@@ -163,11 +164,11 @@ export interface ReceiverState {
   readonly failingSince: number | null;
   /** How the last of these attempts failed, see `failureOf`; `null` if it works, or nothing could be sent. */
   readonly lastError: string | null;
-  /** Nothing is claimed before this time; then one delivery is claimed as a probe. `null`: not held back. */
-  readonly heldUntil: number | null;
-  /** How long the receiver is held back after the next failed probe; 0 if it is not held back. */
-  readonly holdSpan: number;
-  /** Deliveries that failed up to this time are still to be made due, see `releaseHeld`; `null`: none. */
+  /** The circuit is open: nothing is claimed before this time, and then one delivery as a probe. `null`: it is closed. */
+  readonly circuitOpenUntil: number | null;
+  /** How long the circuit is open after the next failed probe; 0 while it is closed. */
+  readonly openSpan: number;
+  /** Deliveries that failed up to this time are still to be made due, see `releaseFailed`; `null`: none. */
   readonly releaseUntil: number | null;
 }
 
@@ -184,8 +185,8 @@ export const untouchedReceiver: ReceiverState = Object.freeze({
   failures: 0,
   failingSince: null,
   lastError: null,
-  heldUntil: null,
-  holdSpan: 0,
+  circuitOpenUntil: null,
+  openSpan: 0,
   releaseUntil: null,
 });
 
@@ -216,10 +217,10 @@ export type RedriveResult = "redriven" | "superseded" | "waiting" | "purged" | "
 
 /**
  * The result of sending a waiting delivery now. `due`: it is sent as soon as a worker is free. `sending`: it is being sent
- * already. `behind`: an earlier one of its lane must be delivered or parked first. `held`: its receiver is paused or held
- * back. `over`: it does not wait.
+ * already. `behind`: an earlier one of its lane must be delivered or parked first. `stopped`: its receiver is paused, or its
+ * circuit is open. `over`: it does not wait.
  */
-export type SendNowResult = "due" | "sending" | "behind" | "held" | "over" | "unknown";
+export type SendNowResult = "due" | "sending" | "behind" | "stopped" | "over" | "unknown";
 
 /** Counts stop here, so that a look at a large backlog takes no longer than at a small one. */
 export const MOST_COUNTED = 10_000;
@@ -299,7 +300,7 @@ export interface DeliveryStore {
   dueReceivers(most?: number): Promise<DueReceiver[]>;
   /**
    * Claims the due heads of a receiver's lanes, first due first, at most `limit`. Claims nothing while the receiver is
-   * paused or held back; at the end of a hold it claims one head and begins the next hold.
+   * paused or its circuit is open; when that may be probed, it claims one head and keeps the circuit open for another lease.
    * @param due the receiver as `dueReceivers` has just found it: only what it found is claimed, without reading it again. By
    * name, what is due is read.
    */
@@ -329,7 +330,7 @@ export interface DeliveryStore {
    * none is left.
    * @returns how many were made due.
    */
-  releaseHeld(receiver: string, limit: number): Promise<number>;
+  releaseFailed(receiver: string, limit: number): Promise<number>;
   /** Parks waiting deliveries of a receiver, at most `limit`. @returns how many. */
   parkWaiting(receiver: string, reason: string, limit: number): Promise<number>;
 

@@ -32,7 +32,7 @@ import { type LaneAccess, LaneEdit, laneQuery } from "./lanes.ts";
 type ByHand = Pick<DeliveryStore, "redrive" | "sendNow" | "discard">;
 type Receivers = Pick<
   DeliveryStore,
-  "receiver" | "receivers" | "changeReceiver" | "releaseHeld" | "parkWaiting"
+  "receiver" | "receivers" | "changeReceiver" | "releaseFailed" | "parkWaiting"
 >;
 type Upkeep = Pick<DeliveryStore, "purge" | "reconcile">;
 
@@ -104,7 +104,7 @@ export function createByHand(access: LaneAccess): ByHand {
     // An earlier one that was given up may still be arriving.
     if (!delivery.isHead || (delivery.flight !== null && delivery.flight.end > now)) return "behind";
     const [receiver] = await tx.peekAll([receiverRef(delivery.receiver)]);
-    if (receiver?.paused || (receiver?.heldUntil ?? 0) > now) return "held";
+    if (receiver?.paused || (receiver?.circuitOpenUntil ?? 0) > now) return "stopped";
     const due = { ...delivery, nextAttemptAt: delivery.storedAt, failedAt: null };
     tx.put(deliveryRecord(due));
     changed?.(toDelivery(due));
@@ -143,15 +143,23 @@ function toState({
   failures,
   failingSince,
   lastError,
-  heldUntil,
-  holdSpan,
+  circuitOpenUntil,
+  openSpan,
   releaseUntil,
 }: ReceiverState): ReceiverState {
-  return { paused, reason, failures, failingSince, lastError, heldUntil, holdSpan, releaseUntil };
+  return { paused, reason, failures, failingSince, lastError, circuitOpenUntil, openSpan, releaseUntil };
 }
 
-function isTouched({ paused, failures, failingSince, heldUntil, releaseUntil }: ReceiverState): boolean {
-  return paused || failures > 0 || failingSince !== null || heldUntil !== null || releaseUntil !== null;
+function isTouched({
+  paused,
+  failures,
+  failingSince,
+  circuitOpenUntil,
+  releaseUntil,
+}: ReceiverState): boolean {
+  return (
+    paused || failures > 0 || failingSince !== null || circuitOpenUntil !== null || releaseUntil !== null
+  );
 }
 
 async function makeDue(tx: Transaction, id: string): Promise<void> {
@@ -207,7 +215,7 @@ export function createReceivers(access: LaneAccess): Receivers {
       return new Map(touched.map((each) => [each.receiver, toState(each)] as const));
     },
     changeReceiver,
-    async releaseHeld(receiver, limit) {
+    async releaseFailed(receiver, limit) {
       const releaseUntil = (await access.receiver(receiver))?.value.releaseUntil ?? null;
       if (releaseUntil === null) return 0;
       const released = await failedUntil(receiver, releaseUntil, limit);

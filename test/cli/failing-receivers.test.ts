@@ -56,7 +56,7 @@ describe("the commands about receivers", () => {
     expect(out).toMatch(/^1 +\d{4}-.*Z +\d+ +503 +- +down \uFFFD\[2J for now$/mu);
     for (const raw of ["{", "\u001b"]) expect(out).not.toContain(raw);
     const receivers = (await run("receivers", "list")).out.split("\n");
-    expect(receivers[0]).toMatch(/ failures +failing_since +last_error +held_until /u);
+    expect(receivers[0]).toMatch(/ failures +failing_since +last_error +circuit_open_until /u);
     expect(receivers.find((line) => line.startsWith("service:down"))).toMatch(
       / 1 +\d{4}-.*Z +HTTP 503 +- +false/u,
     );

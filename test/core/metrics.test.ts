@@ -61,14 +61,14 @@ describe("the gauges", () => {
         if (isAway) throw new StorageUnavailable("planted");
         return value;
       };
-    const held = { paused: false, heldUntil: 5 };
+    const held = { paused: false, circuitOpenUntil: 5 };
     const { events, clock, metrics } = open({
       counts: stored([{ receiver: "service:1", waiting: 2, parked: 3, oldest: 1_800_000_000_000 }]),
       receivers: stored(
-        new Map<string, { paused: boolean; heldUntil: number | null }>([
-          ["group:a", { paused: true, heldUntil: null }],
+        new Map<string, { paused: boolean; circuitOpenUntil: number | null }>([
+          ["group:a", { paused: true, circuitOpenUntil: null }],
           ["service:1", held],
-          ["service:2", { paused: false, heldUntil: null }],
+          ["service:2", { paused: false, circuitOpenUntil: null }],
         ]),
       ),
       oldestDeletions: stored({ waiting: 1_800_000_001_000, parked: undefined }),
@@ -79,7 +79,10 @@ describe("the gauges", () => {
       deliveries: ['{receiver="service:1",state="waiting"} 2', '{receiver="service:1",state="parked"} 3'],
       delivery_oldest_timestamp_seconds: ['{receiver="service:1"} 1800000000'],
       deletion_oldest_timestamp_seconds: ['{state="waiting"} 1800000001'],
-      receivers_stopped: ['{receiver="group:a",state="paused"} 1', '{receiver="service:1",state="held"} 1'],
+      receivers_stopped: [
+        '{receiver="group:a",state="paused"} 1',
+        '{receiver="service:1",state="circuit_open"} 1',
+      ],
       mail_outbox: [" 4"],
       mail_oldest_timestamp_seconds: [" 1800000002"],
     };

@@ -162,8 +162,8 @@ export const CASES: readonly AlertCase[] = [
     quiet: 59,
   },
   {
-    alert: "SignInReceiverHeld",
-    series: { 'sign_in_receivers_stopped{receiver="service:1",state="held"}': "1x120" },
+    alert: "SignInReceiverCircuitOpen",
+    series: { 'sign_in_receivers_stopped{receiver="service:1",state="circuit_open"}': "1x120" },
     fires: 15,
     quiet: 14,
   },

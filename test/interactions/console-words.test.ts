@@ -100,8 +100,8 @@ describe("the next attempt", () => {
   it.each([
     [NOW + 4 * MINUTE, "One delivery is tried again in 4 minutes."],
     [NOW - 4 * MINUTE, "One delivery is tried again now."],
-  ])("of a receiver that is held until %d", (heldMs, words) => {
-    const report = sampleReceiver({ receiver: "service:1", failures: 7, held_until: heldMs / 1000 });
+  ])("of a receiver whose circuit is open until %d", (openMs, words) => {
+    const report = sampleReceiver({ receiver: "service:1", failures: 7, circuit_open_until: openMs / 1000 });
     const html = pages.render(
       receiversPage,
       { locale: "en" },

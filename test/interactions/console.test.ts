@@ -179,7 +179,7 @@ describe("one delivery", () => {
 
   it.each([
     ["msg_1", "redrive", ["not_applicable", "purged", "not_found"]],
-    ["msg_2", "sendNow", ["behind", "held", "not_waiting", "not_found"]],
+    ["msg_2", "sendNow", ["behind", "receiver_stopped", "not_waiting", "not_found"]],
     ["msg_2", "discard", ["not_waiting", "not_found"]],
   ] as const)("says why %s takes no %s: %j", async (id, action, codes) => {
     for (const refusal of codes) {
@@ -211,8 +211,8 @@ describe("one delivery", () => {
 describe("the receivers", () => {
   it("are shown with their state and possible actions", async () => {
     const removed = sampleReceiver({ receiver: "portal:old", url: null, parked: 3 });
-    const held = sampleReceiver({ receiver: "service:2", failures: 7, held_until: 1_790_000_000 });
-    site.console.known.push(removed, held);
+    const failing = sampleReceiver({ receiver: "service:2", failures: 7, circuit_open_until: 1_790_000_000 });
+    site.console.known.push(removed, failing);
     const { html } = await open(`${list}/receivers`);
     const offered = (await open(`${list}/receivers`)).forms().map(({ fields }) => {
       const values = new Map(fields);

@@ -118,11 +118,16 @@ it("receivers take a worker out of service if all of them fail, and no server [D
   await server.accounts.update(sub, { surname: "One" });
   await until(() => other.received.length > 0);
   await until(async () => (await worker.health()).parts["receivers"]?.detail !== "");
-  expect(await partOf(worker, "receivers")).toEqual([true, true, true, "held: service:1"]);
+  expect(await partOf(worker, "receivers")).toEqual([true, true, true, "circuit open: service:1"]);
   other.fail();
   await server.accounts.update(sub, { surname: "Two" });
   await until(async () => !(await worker.health()).ok);
-  expect(await partOf(worker, "receivers")).toEqual([false, false, true, "held: service:1, service:2"]);
+  expect(await partOf(worker, "receivers")).toEqual([
+    false,
+    false,
+    true,
+    "circuit open: service:1, service:2",
+  ]);
   expect((await server.health()).ok).toBe(true);
   one.recover();
   clock.advance(3_600);

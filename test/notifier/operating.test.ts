@@ -82,7 +82,7 @@ describe("service.notifications", () => {
     for (const name of ["one", "two", "three"]) {
       await Promise.all(subs.map((sub) => service.accounts.update(sub, { name })));
     }
-    // The receiver is held after five failures, so other deliveries wait.
+    // The circuit is open after five failures, so other deliveries wait.
     await service.notifications.pause("service:1");
     for (const { id } of await storedDeliveries(service.notifications, { state: "waiting" })) {
       await service.notifications.discard(id);
@@ -150,7 +150,7 @@ describe("service.notifications", () => {
     const { notifications, accounts, events } = service;
     const sub = await stage.one("/a");
     const other = await accounts.import({ email: "eve@example.com", services: { "1": 6 } });
-    const next = (event: "delivery.failed" | "receiver.held"): Promise<unknown> =>
+    const next = (event: "delivery.failed" | "receiver.circuit_opened"): Promise<unknown> =>
       new Promise((resolve) => void events.once(event, resolve));
     const shown = async (id: string) =>
       (await storedDeliveries(notifications)).find((each) => each.id === id);
@@ -163,16 +163,24 @@ describe("service.notifications", () => {
     expect(first).toMatchObject({ reason: "attempt_failed", last_error: "HTTP 503", attempts: 1 });
     expect(Math.abs((first?.next_attempt_at ?? 0) - Date.now() / 1000 - 600)).toBeLessThan(180);
     expect(second).toMatchObject({ reason: "behind", last_error: null, next_attempt_at: null });
-    failed = next("receiver.held");
+    failed = next("receiver.circuit_opened");
     await accounts.update(other.sub, { name: "Eve" });
     await failed;
     const report = await notifications.receiver("service:1");
-    expect(report).toMatchObject({ failures: 2, last_error: "HTTP 503", held_until: expect.any(Number) });
-    expect(report?.failing_since).toBeLessThan(report?.held_until ?? 0);
+    expect(report).toMatchObject({
+      failures: 2,
+      last_error: "HTTP 503",
+      circuit_open_until: expect.any(Number),
+    });
+    expect(report?.failing_since).toBeLessThan(report?.circuit_open_until ?? 0);
     const third = await accounts.import({ email: "zoe@example.com", services: { "1": 7 } });
     await accounts.update(third.sub, { name: "Zoe" });
-    const [held] = await storedDeliveries(notifications, { account: third.sub });
-    expect(held).toMatchObject({ reason: "receiver_held", attempts: 0, next_attempt_at: report?.held_until });
+    const [probe] = await storedDeliveries(notifications, { account: third.sub });
+    expect(probe).toMatchObject({
+      reason: "circuit_open",
+      attempts: 0,
+      next_attempt_at: report?.circuit_open_until,
+    });
     await notifications.pause("service:1");
     expect(await shown(first?.id ?? "")).toMatchObject({
       reason: "receiver_paused",
@@ -192,7 +200,7 @@ describe("service.notifications", () => {
     });
   });
 
-  it("logs one line when a receiver begins to fail, one when it is held back, and one when it works again", async () => {
+  it("logs one line when a receiver begins to fail, one when its circuit opens, and one when it works again", async () => {
     await stage.close();
     await start({ retryDelays: Array.from({ length: 8 }, () => 0.01) });
     const sub = await stage.one("/a");
@@ -211,7 +219,7 @@ describe("service.notifications", () => {
     await fail(7);
     const receiver = "service:1";
     const begins = { level: 40, receiver, error: "HTTP 503", msg: expect.stringMatching(/fails/u) };
-    const held = { level: 40, receiver, until: expect.any(String), msg: expect.stringMatching(/held back/u) };
+    const opens = { level: 40, receiver, until: expect.any(String), msg: expect.stringMatching(/circuit/u) };
     const ends = {
       level: 40,
       receiver,
@@ -219,7 +227,7 @@ describe("service.notifications", () => {
       seconds: expect.any(Number),
       msg: expect.stringMatching(/works again/u),
     };
-    expect(lines()).toMatchObject([begins, held, ends]);
+    expect(lines()).toMatchObject([begins, opens, ends]);
     // One that fails and works by turns does not fill the log.
     for (let time = 0; time < 3; time += 1) await fail(1);
     expect(lines()).toHaveLength(3);

@@ -106,23 +106,23 @@ describe("Retry-After", () => {
 });
 
 describe("a receiver that fails", () => {
-  it("is held back after 5 failures in a row, for 30 s and rising to 5 min", () => {
+  it("opens after 5 failures in a row, for 30 s and rising to 5 min", () => {
     const known = { failingSince: 0, lastError: "HTTP 500" };
     expect(failing(4)).toEqual({ ...untouchedReceiver, ...known, failures: 4 });
     let state = failing(5, untouchedReceiver, 1000);
-    expect(state).toMatchObject({ failures: 5, heldUntil: 31_000 });
-    const holds: number[] = [];
+    expect(state).toMatchObject({ failures: 5, circuitOpenUntil: 31_000 });
+    const spans: number[] = [];
     for (let probe = 1; probe <= 6; probe += 1) {
-      const now = state.heldUntil ?? 0;
+      const now = state.circuitOpenUntil ?? 0;
       state = failing(1, state, now, true);
-      holds.push(((state.heldUntil ?? 0) - now) / 1000);
+      spans.push(((state.circuitOpenUntil ?? 0) - now) / 1000);
     }
-    expect(holds).toEqual([60, 120, 240, 300, 300, 300]);
+    expect(spans).toEqual([60, 120, 240, 300, 300, 300]);
   });
 
-  it("is not held longer because of attempts that were in flight when the hold began", () => {
-    const held = failing(5);
-    expect(failing(20, held, 29_000)).toEqual({ ...held, failures: 25 });
+  it("stays open no longer because of attempts that were in flight when it opened", () => {
+    const open = failing(5);
+    expect(failing(20, open, 29_000)).toEqual({ ...open, failures: 25 });
   });
 
   it("counts from zero after a success, and one success makes all failed deliveries due", () => {

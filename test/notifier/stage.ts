@@ -46,7 +46,7 @@ const EVENTS = [
   "delivery.discarded",
   "receiver.paused",
   "receiver.resumed",
-  "receiver.held",
+  "receiver.circuit_opened",
   "receiver.recovered",
   "receiver.removed",
   "fault",

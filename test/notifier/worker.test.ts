@@ -67,7 +67,7 @@ describe("the worker", () => {
       { id: "d1", reason: "attempts_used_up", attempts: 10 },
     ]);
     expect(emitted("delivery.failed")).toHaveLength(10);
-    // It had been held back meanwhile: the next one is its probe.
+    // Its circuit had opened meanwhile: the next one is its probe.
     await expect(state("d2")).resolves.toBe("delivered");
     expect(world.posted.at(-1)).toMatchObject({ id: "d2" });
   });
@@ -205,8 +205,8 @@ describe("a receiver that fails", () => {
     const burst = world.posted.length;
     expect(burst).toBeGreaterThanOrEqual(5);
     expect(burst).toBeLessThanOrEqual(10);
-    expect(emitted("receiver.held")).toEqual([
-      { receiver: "service:1", held_until: inSeconds(world.clock.now()) + 30 },
+    expect(emitted("receiver.circuit_opened")).toEqual([
+      { receiver: "service:1", circuit_open_until: inSeconds(world.clock.now()) + 30 },
     ]);
     const began = world.now();
     await worker.live(20 * MINUTE);
@@ -231,7 +231,7 @@ describe("a receiver that fails", () => {
     for (const user of users) await expect(state(user)).resolves.toBe("delivered");
   });
 
-  it("uses up no attempts while deliveries are held back or paused, however long [D-NOTIFY-15, D-NOTIFY-22]", async () => {
+  it("uses up no attempts while the receiver is paused or its circuit is open, however long [D-NOTIFY-15, D-NOTIFY-22]", async () => {
     for (const user of users) await world.add(`${user}@1/${user}`);
     world.answer = () => 500;
     const worker = world.worker();
@@ -250,7 +250,7 @@ describe("a receiver that fails", () => {
     expect((await storedDeliveries(world.notifications, { state: "delivered" })).length).toBe(users.length);
   });
 
-  it("does not hold back another receiver of the same worker, and uses at most its share of it [D-NOTIFY-16]", async () => {
+  it("does not delay another receiver of the same worker, and uses at most its share of it [D-NOTIFY-16]", async () => {
     const open: (() => void)[] = [];
     world.answer = ({ target }) =>
       target.client_id === "service 1" ? new Promise((resolve) => open.push(() => resolve(500))) : 200;
@@ -268,7 +268,7 @@ describe("a receiver that fails", () => {
     await worker.settle();
   });
 
-  it("does not hold back another receiver, even together with as many failing ones as there are slots [D-NOTIFY-16]", async () => {
+  it("does not delay another receiver, even together with as many failing ones as there are slots [D-NOTIFY-16]", async () => {
     const hanging = ["1", "3", "4", "5", "6", "7"];
     for (const service of hanging) await world.receiver(service);
     const open: (() => void)[] = [];

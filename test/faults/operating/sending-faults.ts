@@ -94,8 +94,8 @@ export async function sendingLane(postgres: OwnPostgres): Promise<Lane> {
       part: ["receivers", /service:shop/u],
       line: { level: "warn", msg: "a receiver of notifications fails" },
       again: "a receiver of notifications works again",
-      metric: 'count(sign_in_receivers_stopped{state="held",$on}) >= 2',
-      alerts: ["SignInReceiverHeld", "SignInDeliveriesLate"],
+      metric: 'count(sign_in_receivers_stopped{state="circuit_open",$on}) >= 2',
+      alerts: ["SignInReceiverCircuitOpen", "SignInDeliveriesLate"],
       runbook: [
         ["receivers list", /service:shop.*ECONNREFUSED/u],
         ["receivers test NAME", /ECONNREFUSED/u],

@@ -6,7 +6,7 @@ import { delivery, type Stage, store } from "../rules/stage.ts";
 import type { LaneModel } from "./lane-model.ts";
 
 export const SPAN = 30_000;
-export const lease = (owner: string): LeaseTerms => ({ owner, span: SPAN, holdAgain: SPAN });
+export const lease = (owner: string): LeaseTerms => ({ owner, span: SPAN });
 export const attempt: AttemptRecord = { startedAt: 0, duration: 1, status: 500, error: null, answer: null };
 
 /** The lanes of the model: two users at one receiver, one at another. */

@@ -1,6 +1,6 @@
-/** The contract of receivers: paused, held back, made due again. */
+/** The contract of receivers: paused, with an open circuit, made due again. */
 import { type Claim, type ReceiverState, untouchedReceiver } from "../../../records/deliveries/delivery.ts";
-import { attempt, claimable, claimOne, found, heads, TERMS } from "./deliveries.ts";
+import { attempt, claimable, claimOne, found, heads, SPAN, TERMS } from "./deliveries.ts";
 import type { TestRunner } from "../../../testing/storage/runner.ts";
 import { delivery, hostileKeys, type Stage, START, store } from "./stage.ts";
 
@@ -21,8 +21,8 @@ export function describeReceivers(stage: Stage, runner: TestRunner): void {
       failures: 5,
       failingSince: 1,
       lastError: "HTTP 503",
-      heldUntil: 1.5,
-      holdSpan: 30_000,
+      circuitOpenUntil: 1.5,
+      openSpan: 30_000,
       releaseUntil: 7,
     };
     await expect(set(full)).resolves.toEqual({ before: untouchedReceiver, after: full });
@@ -70,13 +70,13 @@ export function describeReceivers(stage: Stage, runner: TestRunner): void {
     await expect(claimable(stage)).resolves.toEqual(["e1", "d2"].toSorted());
   });
 
-  it("returns one delivery at the end of each hold of a receiver", async () => {
+  it("returns one delivery each time that an open circuit may be probed", async () => {
     const { deliveries } = stage.storage;
     await store(
       stage,
       ...["a", "b", "c"].flatMap((sub) => [delivery(`${sub}1`, sub), delivery(`${sub}2`, sub)]),
     );
-    await set({ ...untouchedReceiver, failures: 5, heldUntil: START + 30_000, holdSpan: 60_000 });
+    await set({ ...untouchedReceiver, failures: 5, circuitOpenUntil: START + 30_000, openSpan: 60_000 });
     await expect(claimable(stage)).resolves.toEqual([]);
     await expect(deliveries.dueReceivers()).resolves.toEqual([
       { receiver: "service:1", dueAt: START + 30_000 },
@@ -92,24 +92,24 @@ export function describeReceivers(stage: Stage, runner: TestRunner): void {
       { probe: true, delivery: { sequence: 1 } },
     ]);
     await expect(deliveries.receiver("service:1")).resolves.toMatchObject({
-      heldUntil: stage.clock.now() + 60_000,
+      circuitOpenUntil: stage.clock.now() + SPAN,
     });
-    // A success does not continue the lane, because the worker ends the hold.
+    // A success does not continue the lane, because the worker closes the circuit.
     const [claim] = [...first, ...second];
     const finished = await deliveries.finish(claim as Claim, { kind: "delivered" }, { lease: TERMS });
     expect(finished).toEqual({ recorded: true });
-    stage.clock.advance(60_000);
+    stage.clock.advance(SPAN);
     await expect(claimOne(stage)).resolves.toMatchObject({ probe: true });
     await expect(claimable(stage)).resolves.toEqual([]);
     await set(untouchedReceiver);
     await expect(claimable(stage)).resolves.toHaveLength(2);
   });
 
-  it("does not start a new hold without a delivery", async () => {
-    const held = { ...untouchedReceiver, failures: 5, heldUntil: START, holdSpan: 60_000 };
-    await set(held);
+  it("keeps no circuit open without a delivery", async () => {
+    const open = { ...untouchedReceiver, failures: 5, circuitOpenUntil: START, openSpan: 60_000 };
+    await set(open);
     await expect(claimable(stage)).resolves.toEqual([]);
-    await expect(stage.storage.deliveries.receiver("service:1")).resolves.toEqual(held);
+    await expect(stage.storage.deliveries.receiver("service:1")).resolves.toEqual(open);
   });
 
   it("makes deliveries due that failed before a receiver recovered, the oldest first, in batches", async () => {
@@ -126,11 +126,11 @@ export function describeReceivers(stage: Stage, runner: TestRunner): void {
     await set({ ...untouchedReceiver, releaseUntil: stage.clock.now() - 2 });
     stage.clock.advance(1);
     await expect(claimable(stage)).resolves.toEqual(["d1"]);
-    await expect(deliveries.releaseHeld("service:1", 1)).resolves.toBe(1);
-    await expect(deliveries.releaseHeld("service:1", 1)).resolves.toBe(1);
-    await expect(deliveries.releaseHeld("service:1", 1)).resolves.toBe(0);
+    await expect(deliveries.releaseFailed("service:1", 1)).resolves.toBe(1);
+    await expect(deliveries.releaseFailed("service:1", 1)).resolves.toBe(1);
+    await expect(deliveries.releaseFailed("service:1", 1)).resolves.toBe(0);
     await expect(deliveries.receiver("service:1")).resolves.toEqual(untouchedReceiver);
-    await expect(deliveries.releaseHeld("service:1", 1)).resolves.toBe(0);
+    await expect(deliveries.releaseFailed("service:1", 1)).resolves.toBe(0);
     stage.clock.advance(1);
     // Later failures keep their retry time.
     await expect(claimable(stage)).resolves.toEqual(["b1", "c1"]);

@@ -121,7 +121,7 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
 
   it("sends a waiting delivery before its next attempt, in the order of its lane", async () => {
     const { deliveries } = stage.storage;
-    const hold = (paused: boolean) =>
+    const pause = (paused: boolean) =>
       deliveries.changeReceiver("service:1", (state) => ({ ...state, paused }));
     await store(stage, delivery("d1", "a"), delivery("d2", "a"));
     const claim = await claimOne(stage);
@@ -129,9 +129,9 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
     await deliveries.finish(claim, { kind: "retry", after: 90_000 }, { attempt });
     await expect(claimable(stage)).resolves.toEqual([]);
     await expect(deliveries.sendNow("d2")).resolves.toBe("behind");
-    await hold(true);
-    await expect(deliveries.sendNow("d1")).resolves.toBe("held");
-    await hold(false);
+    await pause(true);
+    await expect(deliveries.sendNow("d1")).resolves.toBe("stopped");
+    await pause(false);
     await expect(Promise.all([deliveries.sendNow("d1"), deliveries.sendNow("d1")])).resolves.toEqual([
       "due",
       "due",

@@ -15,7 +15,7 @@ import type { Storage } from "../../../records/storage.ts";
 import type { Stage } from "./stage.ts";
 
 export const SPAN = 30_000;
-export const TERMS: LeaseTerms = { owner: "worker 1", span: SPAN, holdAgain: 60_000 };
+export const TERMS: LeaseTerms = { owner: "worker 1", span: SPAN };
 export const OTHER: LeaseTerms = { ...TERMS, owner: "worker 2" };
 
 export const attempt: AttemptRecord = {
@@ -80,7 +80,7 @@ export function everyLaneCall({ deliveries }: Storage): (() => Promise<unknown>)
     () => deliveries.receiver("service:1"),
     () => deliveries.receivers(),
     () => deliveries.changeReceiver("service:1", () => undefined),
-    () => deliveries.releaseHeld("service:1", 1),
+    () => deliveries.releaseFailed("service:1", 1),
     () => deliveries.parkWaiting("service:1", "reason", 1),
     () => deliveries.redrive(["d"], { supersedable: [] }),
     () => deliveries.discard("d", "by_hand"),
