@@ -280,6 +280,6 @@ export class AccessCleanup {
         over.forEach(() => this.#services.audit.note(ended()));
       await this.#removeAll({ query, isOver, before });
     };
-    void this.#trims.add(JSON.stringify(owner), trim);
+    void this.#trims.add(JSON.stringify(owner), trim).finally(this.#running.begin());
   }
 }

@@ -35,7 +35,8 @@ export class KeyedBatches<Request, Result> {
     const others = this.#waiting.get(key);
     if (others === undefined) {
       this.#waiting.set(key, [one]);
-      void this.#drain(key);
+      // Requests of one tick share a batch.
+      process.nextTick(() => void this.#drain(key));
     } else others.push(one);
     return promise;
   }

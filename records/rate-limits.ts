@@ -148,17 +148,24 @@ function nameOf(bucket: Bucket): string {
   return refOf(bucket).key;
 }
 
-/** Splits steps so that no two riders of a part are about one record. Each part is a commit, one after the other. */
+/**
+ * Splits steps so that no two riders of a part are about one record, unless both expect the same of it and write it not: so do the
+ * authorizations of one session. Each part is a commit, one after the other.
+ */
 function apart(steps: readonly Step[]): readonly (readonly Step[])[] {
   const parts: Step[][] = [[]];
-  let taken = new Set<string>();
+  const taken = new Map<string, string | undefined>();
   for (const step of steps) {
-    const names = step.rider?.changes.names() ?? [];
-    if (names.some((name) => taken.has(name))) {
+    const touched = [...(step.rider?.changes.touched() ?? [])];
+    if (
+      touched.some(
+        ([name, version]) => taken.has(name) && (version === undefined || version !== taken.get(name)),
+      )
+    ) {
       parts.push([]);
-      taken = new Set();
+      taken.clear();
     }
-    for (const name of names) taken.add(name);
+    for (const [name, version] of touched) taken.set(name, version);
     parts.at(-1)?.push(step);
   }
   return parts;

@@ -114,15 +114,18 @@ export class Changes {
     return this.#put.has(nameOf(ref));
   }
 
-  /** The names of all records that it writes or has a condition about. */
-  names(): string[] {
-    return [...this.#put.keys(), ...this.#expect.keys(), ...this.#remove.map(nameOf)];
+  /** The records that it is about, by name: the version that one must have which it does not write; `undefined` for those that it writes. */
+  touched(): Map<string, string | undefined> {
+    const touched = new Map<string, string | undefined>();
+    for (const [name, { version }] of this.#expect) touched.set(name, version);
+    for (const name of [...this.#put.keys(), ...this.#remove.map(nameOf)]) touched.set(name, undefined);
+    return touched;
   }
 
   /** Whether one of the conditions that failed is about a record of these changes. */
   concerns({ refs }: ConditionFailed): boolean {
-    const names = this.names();
-    return refs.some((ref) => names.includes(nameOf(ref)));
+    const touched = this.touched();
+    return refs.some((ref) => touched.has(nameOf(ref)));
   }
 
   isEmpty(): boolean {

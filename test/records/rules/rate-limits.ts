@@ -142,6 +142,36 @@ export function describeRateLimits(stage: Stage, runner: TestRunner): void {
     expect([await isThere("fifth"), await used()]).toEqual([false, 2]);
   });
 
+  it("write together what relies on one record; when that is gone, nothing of it", async () => {
+    const { store } = stage.storage.records;
+    const limits = createRateLimits(new Records(store, stage.clock, KINDS), stage.clock);
+    const record = (key: string) => {
+      const expiresAt = stage.clock.now() + 900_000;
+      return artifactRecord({ model: "Interaction", key, payload: {}, expiresAt });
+    };
+    const versions: string[] = [];
+    const onWritten = (version: string): void => void versions.push(version);
+    const consume = (key: string) => {
+      const changes = new Changes();
+      changes.expect(record("relied on"), { version: "present" });
+      changes.write(record(key), undefined);
+      const rider = { changes, deadline: stage.clock.now() + 4_000, onWritten };
+      return limits.consume([{ limit: "ridden", points: 9, seconds: 900, key: "relying" }], { rider });
+    };
+    const { records } = stage.storage;
+    const changes = new Changes();
+    changes.write(record("relied on"), undefined);
+    await records.commit(changes, {});
+    await Promise.all(["one", "two", "three"].map(consume));
+    expect([versions.length, new Set(versions).size]).toEqual([3, 1]);
+    const removal = new Changes();
+    removal.drop(record("relied on"));
+    await records.commit(removal, {});
+    const outcomes = await Promise.allSettled(["four", "five"].map(consume));
+    expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    expect(await store.get([record("four"), record("five")])).toEqual([undefined, undefined]);
+  });
+
   it("end a window earlier when the limit is shortened, and apply the number of points of now", async () => {
     await takes(limiter(3, 900, "changed"), 3);
     const { allowed, retryAfter } = await limiter(3, 60, "changed").consume("k");
