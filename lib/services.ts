@@ -58,7 +58,7 @@ export function createHttpServices(
   const below = {
     ...given,
     ...people,
-    units: createUnitsOfWork(storage.artifacts, sealer, clock),
+    units: createUnitsOfWork(storage, sealer, clock),
     findBrowser: createFindBrowser(configuration),
     pages: createPages({ ...configuration.interactions, texts: (locale) => given.fields.texts(locale) }),
     firstState: passkeys && (() => firstState(passkeys)),

@@ -13,8 +13,9 @@ import type { Clock } from "../core/clock.ts";
 import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import { ConditionFailed } from "../core/errors.ts";
 import type { Exchange } from "./exchange.ts";
-import { Changes } from "../records/records.ts";
+import { Changes, type Records, Transaction } from "../records/records.ts";
 import type { Rider } from "../records/rate-limits.ts";
+import type { Storage } from "../records/storage.ts";
 
 /** The reads and the uncommitted writes of one request. */
 export interface Unit {
@@ -59,6 +60,11 @@ export interface Unit {
    * @param attempt is called without a rider for that.
    */
   refund(attempt: { readonly succeed: (rider?: Rider) => Promise<void> }): void;
+  /**
+   * Writes other records in the commit itself. If artifacts have a store of their own, these are committed just before.
+   * @param work is called for each attempt, as in {@link Records.transact}.
+   */
+  alongside(work: (tx: Transaction) => Promise<void>): void;
   /** Registers a callback for a successful commit, even one without writes. The response waits for it. */
   whenCommitted(callback: () => unknown): void;
   commit(): Promise<void>;
@@ -150,10 +156,15 @@ function rebased(after: Artifact, there: StoredArtifact): Artifact {
   return { ...after, payload: { ...after.payload, ...generation, [AUTHORIZATIONS]: authorizations } };
 }
 
+/** The parts of the storage that units write to. */
+type UnitStorage = Pick<Storage, "artifacts" | "records" | "parts">;
+
 class PendingUnit implements Unit {
   failure: unknown;
   readonly #request: UnitRequest;
   readonly #store: ArtifactStore;
+  readonly #records: Records;
+  readonly #hasOwnArtifacts: boolean;
   readonly #sealer: ArtifactSealer;
   readonly #clock: Clock;
   /** Every read from the store. A request reads the same value again, and the commit checks whether it has changed. */
@@ -169,8 +180,17 @@ class PendingUnit implements Unit {
   /** Gives back what no commit has given back. */
   #refund: (() => Promise<void>) | undefined;
 
-  constructor(store: ArtifactStore, sealer: ArtifactSealer, clock: Clock, request: UnitRequest) {
-    this.#store = store;
+  #alongside: ((tx: Transaction) => Promise<void>) | undefined;
+
+  constructor(
+    { artifacts, records, parts }: UnitStorage,
+    sealer: ArtifactSealer,
+    clock: Clock,
+    request: UnitRequest,
+  ) {
+    this.#store = artifacts;
+    this.#records = records;
+    this.#hasOwnArtifacts = parts.length > 1;
     this.#sealer = sealer;
     this.#clock = clock;
     this.#request = request;
@@ -311,6 +331,10 @@ class PendingUnit implements Unit {
     await this.#refund?.();
   }
 
+  alongside(work: (tx: Transaction) => Promise<void>): void {
+    this.#alongside = work;
+  }
+
   whenCommitted(callback: () => unknown): void {
     this.#callbacks.push(callback);
   }
@@ -318,14 +342,24 @@ class PendingUnit implements Unit {
   async commit(): Promise<void> {
     const pending = this.#pending;
     this.#pending = new Map();
+    const alongside = this.#alongside;
+    this.#alongside = undefined;
+    if (alongside !== undefined && this.#hasOwnArtifacts) await this.#records.transact(alongside);
     for (let tries = 1; pending.size > 0; tries += 1) {
+      const beside = new Transaction(this.#records.store);
       try {
+        if (!this.#hasOwnArtifacts) await alongside?.(beside);
         const { changes, consumed } = await this.#changes(pending);
+        changes.merge(beside.changes);
         const version = await this.#write(changes);
         if (version !== undefined) this.#remember(pending, consumed, version);
+        await beside.followUp();
         break;
       } catch (error) {
-        if (!(error instanceof ConditionFailed) || !(await this.#readAgain(pending))) {
+        const mayRetry =
+          error instanceof ConditionFailed &&
+          ((await this.#readAgain(pending)) || beside.changes.concerns(error));
+        if (!mayRetry) {
           // A later commit must not call them.
           this.#callbacks = [];
           this.#movePoints = undefined;
@@ -421,7 +455,7 @@ class PendingUnit implements Unit {
   }
 }
 
-export function createUnitsOfWork(store: ArtifactStore, sealer: ArtifactSealer, clock: Clock): UnitsOfWork {
+export function createUnitsOfWork(stores: UnitStorage, sealer: ArtifactSealer, clock: Clock): UnitsOfWork {
   const storage = new AsyncLocalStorage<Unit>();
   return {
     current: () => storage.getStore(),
@@ -431,7 +465,7 @@ export function createUnitsOfWork(store: ArtifactStore, sealer: ArtifactSealer, 
       return unit;
     },
     run(request, work) {
-      const unit = new PendingUnit(store, sealer, clock, request);
+      const unit = new PendingUnit(stores, sealer, clock, request);
       return storage.run(unit, async () => {
         try {
           return await work(unit);

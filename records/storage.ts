@@ -22,7 +22,7 @@ import { createSecretStore, type SecretStore } from "./secrets.ts";
 import { createRateLimits, type RateLimits } from "./rate-limits.ts";
 import { StoreClocks } from "./clocks.ts";
 import { ObservedStore } from "./observed-store.ts";
-import { Records } from "./records.ts";
+import { type KindRules, Records } from "./records.ts";
 import { createRenewals, type Renewals } from "./backup/renewal.ts";
 import { createStorageWatch, identify, type StorageWatch } from "./storage-identity.ts";
 import { defaults } from "../config/schema.ts";
@@ -121,9 +121,12 @@ export function storageOver(
   const audit = createAuditStore(lanes, positions, retention);
   const keys = createSigningKeyStore(lanes, audit);
   const secrets = createSecretStore(lanes);
-  const families = createArtifactStore(artifactStore ?? store, clock, KINDS);
   const deliveries = createDeliveryStore(lanes, positions);
   const hasOwnArtifacts = artifactStore !== undefined;
+  // In one store, whatever belongs to a sign-in can be in its commit.
+  const rules: KindRules = hasOwnArtifacts
+    ? KINDS
+    : { checkTogether: (names) => Array.from(names, (name) => KINDS.get(name)) };
   const watch = createStorageWatch({
     records: lanes,
     artifacts: artifactStore && new Records(artifactStore, clock, KINDS),
@@ -133,14 +136,14 @@ export function storageOver(
     records: lanes,
     directory: createDirectoryRecords(lanes),
     keys,
-    artifacts: families,
+    artifacts: createArtifactStore(artifactStore ?? store, clock, rules),
     deliveries,
     outbox: createOutbox(lanes),
     signIns: createSignInStore(lanes),
     audit,
     secrets,
     sealed: createSealedStore(lanes, keys, secrets),
-    rateLimits: createRateLimits(new Records(artifactStore ?? store, clock, KINDS), clock),
+    rateLimits: createRateLimits(new Records(artifactStore ?? store, clock, rules), clock),
     watch,
     renewals: createRenewals({ records: lanes, keys, audit, deliveries, watch, hasOwnArtifacts }),
     parts: stores,

@@ -39,9 +39,9 @@ async function costOfAll(call: () => Promise<number>): Promise<number> {
  * commit.
  */
 function exchanging({ storage }: GrowingStorage, round: number): (index: number) => Promise<void> {
-  const { artifacts, directory } = storage;
+  const { directory } = storage;
   const clock = { now: Date.now };
-  const units = createUnitsOfWork(artifacts, createSealer([Buffer.alloc(32).toString("base64")]), clock);
+  const units = createUnitsOfWork(storage, createSealer([Buffer.alloc(32).toString("base64")]), clock);
   return (index) =>
     units.run({ receivedAt: performance.now(), deadline: clock.now() + 4_500 }, async (unit) => {
       const code = await unit.find("AuthorizationCode", keyOf("AuthorizationCode", index, round));

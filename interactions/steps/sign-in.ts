@@ -143,7 +143,7 @@ export async function proceed(
   shown: Pick<Proven, "at" | "amr" | "stepUp" | "canAddPasskey">,
 ): Promise<Outcome> {
   const { ctx, signIn } = entry;
-  const { accounts, devices, newBrowsers, offers } = services;
+  const { accounts, devices, newBrowsers, offers, units } = services;
   const needsFactor = hasSecondFactor(record) && !shown.amr.includes("mfa");
   const remembered = needsFactor && !shown.stepUp && (await isRemembered(entry, services, record));
   const proven = { ...provenOf(record, shown.at, shown.amr), ...(remembered && { remembered }) };
@@ -174,8 +174,10 @@ export async function proceed(
     (await accounts.offerPasskey(record.sub, callerOf(ctx, { kind: "account", id: record.sub })))
   )
     return { kind: "next", state: { step: "offer-passkey", proven: { ...proven, offered: true } } };
-  if (!shown.stepUp && devices.read(ctx, record) === undefined)
-    await newBrowsers.note(record, { interaction: signIn.uid, userAgent: ctx.req.headers["user-agent"] });
+  if (!shown.stepUp && devices.read(ctx, record) === undefined) {
+    const at = { interaction: signIn.uid, userAgent: ctx.req.headers["user-agent"] };
+    units.required().alongside((tx) => newBrowsers.note(tx, record, at));
+  }
   if (needsReview) return { kind: "next", state: { step: "review-methods", proven } };
   if (needsTerms) return { kind: "next", state: { step: "terms", proven } };
   return finishSignIn(entry, services, record, { ...shown, ...(remembered && { remembered }) });

@@ -72,12 +72,13 @@ export interface SignInStore {
   ): Promise<number>;
   clearFailures(way: SignInWay, subject: string): Promise<void>;
   /**
-   * Records a sign-in from a browser that is new to the account.
+   * Records a sign-in from a browser that is new to the account, with the sign-in itself.
    * @param id of the sign-in and its mail.
    * @param notice is stored unless this is the first sign-in, it was noted before, or there were too many.
    * @returns whether it was stored.
    */
   noteNewBrowser(
+    tx: Transaction,
     sub: string,
     id: string,
     notice?: { readonly mail: NewMail; readonly sealer: Sealer },
@@ -121,20 +122,19 @@ export function createSignInStore(records: Records): SignInStore {
         return failures;
       }),
     clearFailures: (way, subject) => records.transact((tx) => clear(tx, [[way, subject]])),
-    noteNewBrowser: (sub, id, notice) =>
-      records.transact(async (tx) => {
-        // The count of its notices is read along with them.
-        const [account, before] = await tx.peekAll([
-          ACCOUNT.ref(sub),
-          SIGNED_IN_BEFORE.ref(sub),
-          NOTICE_COUNT.ref([sub, "new-browser"]),
-        ]);
-        // Without the account, the sign-in fails where its session is checked.
-        if (account === undefined || before?.last === id) return false;
-        tx.put(SIGNED_IN_BEFORE.record({ sub, last: id }));
-        if (before === undefined || notice === undefined) return false;
-        // The mail of this sign-in may be there already: its id says which sign-in it is about.
-        return putNotice(tx, sub, notice.mail, { sealer: notice.sealer, now: records.clock.now(), id });
-      }),
+    async noteNewBrowser(tx, sub, id, notice) {
+      // The count of its notices is read along with them.
+      const [account, before] = await tx.peekAll([
+        ACCOUNT.ref(sub),
+        SIGNED_IN_BEFORE.ref(sub),
+        NOTICE_COUNT.ref([sub, "new-browser"]),
+      ]);
+      // Without the account, the sign-in fails where its session is checked.
+      if (account === undefined || before?.last === id) return false;
+      tx.put(SIGNED_IN_BEFORE.record({ sub, last: id }));
+      if (before === undefined || notice === undefined) return false;
+      // The mail of this sign-in may be there already: its id says which sign-in it is about.
+      return putNotice(tx, sub, notice.mail, { sealer: notice.sealer, now: records.clock.now(), id });
+    },
   };
 }

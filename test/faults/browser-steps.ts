@@ -113,8 +113,6 @@ const signInSteps: readonly Step[] = [
   {
     name: "the login form, submitted",
     page: true,
-    // Stored even if the browser never completes the sign-in.
-    ownCommits: ["signed-in-before"],
     async prepare(stage) {
       const person = await newcomer(stage);
       const wire = person.wire(await person.login(authorizeUrl(stage.oauth2, stage.clients.news)));

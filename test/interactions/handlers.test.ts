@@ -64,7 +64,7 @@ function memoryFlow(
   let ended: SignInOutcome = { kind: "wrong" };
   const services = {
     configuration: { clock: { now: () => 0 } },
-    units: { current: () => undefined, required: () => ({ refund: settle }) },
+    units: { current: () => undefined, required: () => ({ refund: settle, alongside: settle }) },
     events: { emit: () => undefined },
     audit: { note: () => undefined, noteRefusal: () => undefined },
     devices: { has: () => false, prefersPasskey: () => false, read: () => undefined, write: () => undefined },
@@ -90,7 +90,6 @@ function memoryFlow(
           : { kind: "refused", reason: "credentials", record: undefined };
       },
     },
-    newBrowsers: { note: settle },
     addressOf: () => "127.0.0.1",
     links: createLinkCookie("link", findBrowser),
     people: {},

@@ -34,7 +34,7 @@ export async function openOidcStage(): Promise<OidcStage> {
   });
   const storage = await openStorage(configuration);
   const { artifacts } = storage;
-  const units = createUnitsOfWork(artifacts, SEALER, clock);
+  const units = createUnitsOfWork(storage, SEALER, clock);
   return {
     clock,
     storage,

@@ -3,7 +3,9 @@ import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { artifactKey } from "../../provider/adapter.ts";
 import type { Unit, UnitsOfWork } from "../../provider/unit-of-work.ts";
 import { artifactRef } from "../../records/artifacts/artifact-kinds.ts";
-import { Changes } from "../../records/records.ts";
+import { ConditionFailed } from "../../core/errors.ts";
+import { FAILED_SIGN_INS } from "../../records/people/sign-ins.ts";
+import { Changes, type Transaction } from "../../records/records.ts";
 import type { Storage } from "../../records/storage.ts";
 import type { ManualClock } from "../records/rules/stage.ts";
 import { HOUR, openOidcStage, type OidcStage } from "./stage.ts";
@@ -75,6 +77,39 @@ describe("a request", () => {
       clock.advance(700);
     });
     await expect(stored("AuthorizationCode", "code")).resolves.toMatchObject({ consumedAt: read + 700 });
+  });
+
+  it("writes other records with its own: both or neither, decided anew after a conflict about them", async () => {
+    const { records } = storage;
+    const ref = FAILED_SIGN_INS.ref(["form", "s"]);
+    const failed = (failures: number) =>
+      FAILED_SIGN_INS.record({ way: "form", subject: "s", failures, expiresAt: clock.now() + 1_000 });
+    const add = (tx: Transaction, there: { readonly failures: number } | undefined): void =>
+      tx.put(failed((there?.failures ?? 0) + 1));
+    await request(async () => adapter("Session").upsert("id", { uid: "u" }, HOUR));
+    let tries = 0;
+    await request(async (unit) => {
+      await adapter("Session").find("id");
+      await adapter("Session").upsert("id", { uid: "v" }, HOUR);
+      unit.alongside(async (tx) => {
+        const there = await tx.get(ref);
+        tries += 1;
+        // Another process has written it meanwhile.
+        if (tries === 1) await records.transact(async (other) => add(other, await other.get(ref)));
+        add(tx, there);
+      });
+    });
+    expect(tries).toBe(2);
+    expect((await records.find(ref))?.value.failures).toBe(2);
+    await expect(stored("Session", "id")).resolves.toMatchObject({ uid: "v" });
+    const late = request(async (unit) => {
+      await adapter("Session").find("id");
+      await adapter("Session").upsert("id", { uid: "w" }, HOUR);
+      unit.alongside(async (tx) => add(tx, await tx.get(ref)));
+      await storage.artifacts.remove([{ model: "Session", key: artifactKey("id") }]);
+    });
+    await expect(late).rejects.toThrow(ConditionFailed);
+    expect((await records.find(ref))?.value.failures).toBe(2);
   });
 
   it("fails and writes nothing if another request has consumed the same artifact [D-TOKEN-13]", async () => {

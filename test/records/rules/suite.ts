@@ -108,7 +108,7 @@ function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
     () => signIns.failures("form", "s"),
     () => signIns.addFailure("form", "s"),
     () => signIns.clearFailures("form", "s"),
-    () => signIns.noteNewBrowser("s", "i"),
+    () => records.transact((tx) => signIns.noteNewBrowser(tx, "s", "i")),
     ...everyLaneCall(storage),
   ];
 }
