@@ -49,7 +49,7 @@ declare function usePasskey(
 >;
 
 /**
- * Makes a passkey. Works with browsers that have no JSON for passkeys, and with password managers.
+ * Creates a passkey. Works with browsers that have no JSON for passkeys, and with password managers.
  * @param request the `passkey` of the step `enrol` (`PublicKeyCredentialCreationOptionsJSON`).
  * @returns what to send as `credential` (`RegistrationResponseJSON`).
  * @throws DOMException `NotAllowedError` if the person cancels; `InvalidStateError` if the device has one of the account.

@@ -62,16 +62,15 @@ export function formLocals(
   fields: readonly FormField[],
   problems: readonly FormProblem[],
 ): Locals {
-  const places = problems.map((problem) => problem.fields.at(-1));
-  const [place] = places;
+  const wrong = problems.map((problem) => problem.fields.at(-1));
   const empty = fields.find(({ type, value = "" }) => value === "" && type !== "checkbox");
   return {
     problems: problems.map((problem) => ({ ...problem, label: problem.label ?? problem.text })),
     /** The ids of the texts that say what is wrong with a field. */
     problemsOf: (field: string): string =>
-      places.flatMap((each, i) => (each === field ? [`problem-${i}`] : [])).join(" "),
+      wrong.flatMap((each, i) => (each === field ? [`problem-${i}`] : [])).join(" "),
     /** Several problems have a summary, which has the focus. */
-    focused: problems.length === 0 ? empty?.name : problems.length === 1 ? place : undefined,
+    focused: problems.length === 0 ? empty?.name : problems.length === 1 ? wrong[0] : undefined,
     inputHints: (field: FormField): Locals => ({
       ...(field.type !== "checkbox" && KEYBOARDS[field.autocomplete.replace(/ webauthn$/, "")]),
       enterkeyhint: fields.length === 0 || field === fields.at(-1) ? "go" : "next",

@@ -141,7 +141,7 @@ function frame(
     lead: "",
     themeColors: theme.colors,
     layout: "",
-    places: [],
+    navigation: [],
   };
 }
 

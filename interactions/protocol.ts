@@ -1,5 +1,5 @@
 /** The running sign-ins of oidc-provider, as the steps need them. */
-import type { ServiceContext } from "../provider/exchange.ts";
+import { callerOf, type ServiceContext } from "../provider/exchange.ts";
 import { errors, type Interaction, type InteractionResults } from "oidc-provider";
 import { artifactKey } from "../provider/adapter.ts";
 import type { Artifact } from "../records/artifacts/artifact.ts";
@@ -315,7 +315,7 @@ export function createSignInProtocol(
       const login = { accountId: sub, ts: at, acr: acrOf(amr), amr: [...amr], generation, remembered };
       return finish(ctx, prompt === "create" ? { login, create: {} } : { login }, false);
     },
-    async allow(ctx, callerOf) {
+    async allow(ctx) {
       const found = await details(currentProvider(), ctx);
       const account = found && (await sessionAccount(found));
       if (!account) throw new ConditionFailed("the sign-in has ended");
@@ -325,7 +325,7 @@ export function createSignInProtocol(
       const named = client === undefined ? [] : await requestedApis(client, found.params, directory);
       const apis = allowedApis(named);
       const consent = { ...requestedAccess(found), apis, sessionsGeneration };
-      await accounts.rememberConsent(sub, clientId, consent, callerOf({ kind: "account", id: sub }));
+      await accounts.rememberConsent(sub, clientId, consent, callerOf(ctx, { kind: "account", id: sub }));
       // The account holds what was allowed; the result only says that the person has answered.
       return finish(ctx, { consent: {} }, true);
     },

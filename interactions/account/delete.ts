@@ -44,7 +44,7 @@ export const deletionView: PersonView<DeleteLocals> = personView({
 
 export const deletePage: PersonPage = {
   path: DELETE_PATH,
-  place: "delete",
+  navigation: "delete",
   needs: "recent sign-in",
   isUnlimited: true,
   views: [deletionView],

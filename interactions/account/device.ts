@@ -66,7 +66,7 @@ interface CompareLocals extends PersonLocals {
 /** These pages stand alone: they link to nothing but the account. */
 const ownLocals = (t: Translator, locals: PersonLocals): Locals => ({
   layout: "",
-  places: [],
+  navigation: [],
   back: "",
   account: t("consent.account", { account: locals.person.email }),
 });

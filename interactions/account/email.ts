@@ -117,7 +117,7 @@ const canChange = ({ people: { addressChanges } }: PersonServices): boolean => a
 /** The address, and a change that waits. */
 const addressPage: PersonPage = {
   path: PATH,
-  place: "email",
+  navigation: "email",
   views: [addressView],
   isOffered: canChange,
   show: shown,

@@ -1,6 +1,6 @@
 /**
  * Adding an authenticator app or a passkey, after a recent sign-in. The first factor of an account also needs a code
- * from a mail. The form holds what the new factor is made with, encrypted for this session and page. The factor is
+ * from a mail. The form holds what the new factor is created with, encrypted for this session and page. The factor is
  * tried before it counts, and the account must not have changed meanwhile (see `accounts/factors/enrolment.ts`).
  */
 import { z } from "zod";
@@ -62,7 +62,7 @@ export const confirmFactorView: PersonView<ConfirmFactorLocals> = personView({
   locals: (t, { base }) => backLocals(t, base),
 });
 
-/** What the form sends back: what the new factor is made with, encrypted. */
+/** What the form sends back: what the new factor is created with, encrypted. */
 const setUpField = (value: string) =>
   ({ name: "set-up", type: "hidden", autocomplete: "off", required: true, label: "", value }) as const;
 
@@ -98,7 +98,7 @@ export const newAppView: PersonView<NewAppLocals> = personView({
   }),
 });
 
-/** `account-new-passkey`: a form whose script makes the passkey. */
+/** `account-new-passkey`: a form whose script creates the passkey. */
 interface NewPasskeyLocals extends NewFactorLocals {
   /** The argument of `navigator.credentials.create`. */
   readonly passkey: PasskeyCreation;

@@ -77,9 +77,9 @@ export const overviewView: PersonView<OverviewLocals> = personView({
 
 /** A row for each page, and for operators one for the console. */
 function rowsOf(t: Translator, locals: OverviewLocals) {
-  const { places, console: href } = locals;
+  const { navigation, console: href } = locals;
   const values = valuesOf(t, locals);
-  const rows = places.flatMap(({ page, href: to }) => {
+  const rows = navigation.flatMap(({ page, href: to }) => {
     const [value, isWell = true] = values[page] ?? [];
     return value === undefined ? [] : [{ page, href: to, label: t(`account.${page}`), value, isWell }];
   });
@@ -127,7 +127,7 @@ function servicesValue(t: Translator, names: readonly string[]): string {
 /** Its form signs out. */
 export const overviewPage: PersonPage = {
   path: HOME,
-  place: "home",
+  navigation: "home",
   isUnlimited: true,
   views: [overviewView],
   async show(

@@ -42,7 +42,7 @@ export const passwordView: PersonView<PasswordLocals> = personView({
 
 export const passwordPage: PersonPage = {
   path: "/account/password",
-  place: "password",
+  navigation: "password",
   needs: "recent sign-in",
   views: [passwordView],
   show: (visit, services) => shown(visit, services),

@@ -19,8 +19,8 @@ import { HOME, type PersonLocals, type PersonView, type PublishedView, statusOf 
 import type { AccountSeals, Notice } from "./seals.ts";
 
 /** Whether a page is this one or below it. Everything is below the first one. */
-function isWithin(path: string, place: string): boolean {
-  return path === place || (place !== HOME && path.startsWith(`${place}/`));
+function isWithin(path: string, page: string): boolean {
+  return path === page || (page !== HOME && path.startsWith(`${page}/`));
 }
 
 /** What the position in the list of a page is encrypted for. */
@@ -106,8 +106,8 @@ export interface PersonServices extends Pick<
 export interface PersonPage {
   /** Below the base URL. */
   readonly path: string;
-  /** The name by which the other pages link to it: see {@link PersonLocals.places}. Default: they don't. */
-  readonly place?: string;
+  /** Its name in the navigation of the account. Default: it is not there. */
+  readonly navigation?: string;
   /** Whether it needs a sign-in within the last five minutes. Default: any. */
   readonly needs?: "recent sign-in";
   /** Whether its form counts for the limit of changes. Default: yes. */
@@ -149,10 +149,8 @@ export function createPersonPages(
         action: base + path,
         csrf: seals.token(person, path),
         person: { name: fullName(person.account), email: shownEmail(email) },
-        places: list.flatMap(({ place, path: target }) =>
-          place === undefined
-            ? []
-            : [{ page: place, href: base + target, isCurrent: isWithin(path, target) }],
+        navigation: list.flatMap(({ navigation: name, path: target }) =>
+          name === undefined ? [] : [{ page: name, href: base + target, isCurrent: isWithin(path, target) }],
         ),
         ...(notice !== undefined && { notice }),
       },

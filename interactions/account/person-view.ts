@@ -18,7 +18,7 @@ import type { Notice } from "./seals.ts";
 export const HOME = "/account";
 
 /** A page that the others link to. Its name is the text `account.<page>`. */
-export interface Place {
+export interface NavigationItem {
   readonly page: string;
   /** As the browser sees it. */
   readonly href: string;
@@ -30,7 +30,7 @@ export interface Place {
 export interface PersonLocals {
   /** Who is signed in. The name may be empty. */
   readonly person: { readonly name: string; readonly email: string };
-  readonly places: readonly Place[];
+  readonly navigation: readonly NavigationItem[];
   /** The path of the deployment. */
   readonly base: string;
   /** The path of this page, which its forms are sent to. */
@@ -255,7 +255,7 @@ function describe(
   t: Translator,
   name: string,
   takes: PublishedView["takes"],
-  { action: path, csrf, notice, person, places }: PersonLocals,
+  { action: path, csrf, notice, person, navigation }: PersonLocals,
   { title, texts = [], fields = [], problems, actions = [], links = [], members }: Said,
 ): AccountPageDescription {
   const described = problems.map(({ code, text, fields: of }) => ({ code, text, fields: of }));
@@ -264,7 +264,7 @@ function describe(
     title,
     text: texts.join("\n"),
     person: { name: person.name, email: person.email },
-    pages: places.map(({ page, href, isCurrent }) => ({
+    pages: navigation.map(({ page, href, isCurrent }) => ({
       name: page,
       label: t(`account.${page}`),
       href,
@@ -297,7 +297,7 @@ function describe(
 function personLocals(
   t: Translator,
   takes: PublishedView["takes"],
-  { base, action, csrf, notice, person, places }: PersonLocals,
+  { base, action, csrf, notice, person, navigation }: PersonLocals,
   { title, texts = [], fields = [], problems, actions = [] }: Said,
 ): Locals {
   return {
@@ -309,7 +309,7 @@ function personLocals(
     csrf,
     person: { ...person, initials: initialsOf(person, t.locale) },
     home: base + HOME,
-    places: places.map(({ page, href, isCurrent }) => ({
+    navigation: navigation.map(({ page, href, isCurrent }) => ({
       page,
       href,
       label: t(`account.${page}`),

@@ -84,7 +84,7 @@ function withChoice(
 
 export const profilePage: PersonPage = {
   path: PATH,
-  place: "profile",
+  navigation: "profile",
   views: [profileView],
   show: (visit, { fields }) => shown(visit, fields.own, valuesOf(fields.own, visit.person.account)),
   async submit(visit, { values: sent }, { accounts, limits, fields: { own }, clock }) {

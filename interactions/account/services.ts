@@ -157,7 +157,7 @@ function readsText(t: Translator, fields: readonly string[]): string {
 
 export const servicesPage: PersonPage = {
   path: PATH,
-  place: "services",
+  navigation: "services",
   views: [servicesView],
   async show({ locals, person, after, nextPage, show }, parts) {
     const { storage, connectedDevices, clock } = parts;

@@ -132,7 +132,7 @@ function networkText(t: Translator, last: string | undefined, now: string | unde
 
 export const sessionsPage: PersonPage = {
   path: PATH,
-  place: "sessions",
+  navigation: "sessions",
   views: [sessionsView],
   async show(
     { ctx, locals, person, after, nextPage, show },

@@ -308,7 +308,7 @@ export function backToMethods({ locals: { notice }, done, leave }: PersonVisit):
 
 const listPage: PersonPage = {
   path: METHODS_PATH,
-  place: "methods",
+  navigation: "methods",
   views: [methodsView],
   async show(visit, { accounts, secondFactors, clock }) {
     const { account } = visit.person;

@@ -34,15 +34,24 @@ import {
 import { samplePasskeyCreation } from "./steps.ts";
 
 /** The pages in the navigation of the account. */
-const PLACES = ["home", "profile", "email", "password", "methods", "sessions", "services", "delete"] as const;
+const NAVIGATION = [
+  "home",
+  "profile",
+  "email",
+  "password",
+  "methods",
+  "sessions",
+  "services",
+  "delete",
+] as const;
 
-/** What every page at one of these places shows. */
-const at = (text: Text, current: (typeof PLACES)[number]): PersonLocals => ({
+/** What every page shows. @param current the entry of the navigation that it belongs to. */
+const at = (text: Text, current: (typeof NAVIGATION)[number]): PersonLocals => ({
   base: text(""),
   action: text(current === "home" ? ACCOUNT_URL : `${ACCOUNT_URL}/${current}`),
   csrf: text("c"),
   person: { name: text("Ada Lovelace"), email: text(ADA) },
-  places: PLACES.map((page) => ({
+  navigation: NAVIGATION.map((page) => ({
     page,
     href: text(`${ACCOUNT_URL}/${page}`),
     isCurrent: page === current,

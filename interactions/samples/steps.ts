@@ -89,7 +89,7 @@ function passkeyOf(text: Text): PasskeyRequest {
   };
 }
 
-/** What a new passkey is made with. */
+/** What a new passkey is created with. */
 export function samplePasskeyCreation(text: Text): PasskeyCreation {
   return {
     challenge: text("bGluayBvZiAzMiBieXRlcw"),

@@ -1,5 +1,4 @@
 /** The step `consent`: whether a third-party client may read the account. */
-import { callerOf } from "../../provider/exchange.ts";
 import type { Step } from "./step.ts";
 
 export const consent: Step = {
@@ -9,10 +8,7 @@ export const consent: Step = {
   ways: () => [],
   async submit({ ctx, action }, services) {
     const { protocol } = services;
-    const location =
-      action === "allow"
-        ? await protocol.allow(ctx, (actor) => callerOf(ctx, actor))
-        : await protocol.deny(ctx);
+    const location = action === "allow" ? await protocol.allow(ctx) : await protocol.deny(ctx);
     return { kind: "done", location };
   },
 };

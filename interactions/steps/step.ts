@@ -3,7 +3,7 @@ import { z } from "zod";
 import { section } from "../../config/documented-schema.ts";
 import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
 import type { ProviderServices } from "../../provider/services.ts";
-import { type Actor, ANONYMOUS, type Caller } from "../../records/audit/audit-event.ts";
+import { ANONYMOUS } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { PasswordLength } from "../../accounts/passwords/password-rules.ts";
@@ -378,7 +378,7 @@ export interface SignInProtocol {
     shown: Pick<Proven, "at" | "amr" | "remembered">,
   ): Promise<string>;
   /** What the client asks for; the account of the session remembers it. @throws ConditionFailed if the session has ended. */
-  allow(ctx: ServiceContext, callerOf: (actor: Actor) => Caller): Promise<string>;
+  allow(ctx: ServiceContext): Promise<string>;
   /** The person continues as the account of the session. @throws ConditionFailed if it has ended. */
   continueAs(ctx: ServiceContext): Promise<string>;
   /** The client gets an error (RFC 6749 section 4.1.2.1). */

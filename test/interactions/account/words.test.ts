@@ -15,7 +15,7 @@ const common = {
   action: "/account",
   csrf: "c",
   person,
-  places: ["home", "profile", "email", "password", "sessions", "services", "delete"].map((page) => ({
+  navigation: ["home", "profile", "email", "password", "sessions", "services", "delete"].map((page) => ({
     page,
     href: `/account/${page}`,
     isCurrent: page === "home",
