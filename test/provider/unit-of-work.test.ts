@@ -29,6 +29,12 @@ const session = (ids: readonly string[]): AdapterPayload => ({
   authorizations: Object.fromEntries(ids.map((id) => [id, { sid: id }])),
 });
 
+/** Counts one more failure. */
+function add(tx: Transaction, there: { readonly failures: number } | undefined): void {
+  const failures = (there?.failures ?? 0) + 1;
+  tx.put(FAILED_SIGN_INS.record({ way: "form", subject: "s", failures, expiresAt: clock.now() + 1_000 }));
+}
+
 describe("a request", () => {
   it("writes nothing before its commit, but reads its own writes", async () => {
     await request(async () => {
@@ -82,10 +88,6 @@ describe("a request", () => {
   it("writes other records with its own: both or neither, decided anew after a conflict about them", async () => {
     const { records } = storage;
     const ref = FAILED_SIGN_INS.ref(["form", "s"]);
-    const failed = (failures: number) =>
-      FAILED_SIGN_INS.record({ way: "form", subject: "s", failures, expiresAt: clock.now() + 1_000 });
-    const add = (tx: Transaction, there: { readonly failures: number } | undefined): void =>
-      tx.put(failed((there?.failures ?? 0) + 1));
     await request(async () => adapter("Session").upsert("id", { uid: "u" }, HOUR));
     let tries = 0;
     await request(async (unit) => {
