@@ -1,11 +1,37 @@
 // Node, as jest offers it, and a check that a file closes what it opens: servers, connections, timers, processes.
 // jest itself looks only at the last file of each worker, and gives it half a second, which a busy machine takes anyway.
+import crypto from "node:crypto";
+import { syncBuiltinESMExports } from "node:module";
 import { setTimeout as pause } from "node:timers/promises";
+import { promisify } from "node:util";
 import { ModernFakeTimers } from "@jest/fake-timers";
 import { ModuleMocker } from "jest-mock";
 
 /** How long closing may take after the last test of a file. */
 const CLOSE_TIMEOUT_MS = 15_000;
+
+/** More than any test makes for one service. */
+const RSA_KEYS = 12;
+
+/**
+ * The first start of a service makes an RSA key, which takes most of the processor that the start takes. The services of
+ * this process take turns with a few keys.
+ */
+function reuseRsaKeys() {
+  const make = promisify(crypto.generateKeyPair);
+  const made = [];
+  let turn = 0;
+  const generateKeyPair = Object.assign(crypto.generateKeyPair.bind(), {
+    [promisify.custom](type, options) {
+      if (type !== "rsa" || JSON.stringify(options) !== '{"modulusLength":2048}') return make(type, options);
+      turn += 1;
+      return (made[turn % RSA_KEYS] ??= make(type, options));
+    },
+  });
+  Object.assign(crypto, { generateKeyPair });
+  syncBuiltinESMExports();
+}
+reuseRsaKeys();
 
 /** What keeps the process alive, by type. */
 function open() {

@@ -1,8 +1,8 @@
-/** The views, read and compiled at start-up, so that a broken one stops the start instead of a sign-in. */
+/** The views, read at start-up. A team's own are compiled, too, so that a broken one stops the start instead of a sign-in. */
 import { hash } from "node:crypto";
 import ejs from "ejs";
 import { readdirSync, readFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { Script } from "node:vm";
 import { nearestKey } from "../../config/nearest-key.ts";
 
@@ -151,6 +151,11 @@ function stemOf(name: string): string {
 }
 
 function compiled({ file, text }: Source, problems: string[]): View {
+  // The built-in views compile. The start does not wait for those that nobody asks for.
+  if (dirname(file) === BUILT_IN) {
+    let view: View | undefined;
+    return (locals) => (view ??= ejs.compile(text, { filename: file }))(locals);
+  }
   try {
     return ejs.compile(text, { filename: file });
   } catch (error) {

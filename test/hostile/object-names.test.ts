@@ -143,7 +143,9 @@ it("the clients of a session are separate for each session, with any client_id, 
   const { Session } = running.service.provider;
   /** The library's types leave the payload out. */
   const newSession = () =>
-    Reflect.construct(Session, [{ accountId: running.ada.sub }]) as InstanceType<typeof Session>;
+    Reflect.construct(Session, [
+      { accountId: running.ada.sub, loginTs: Math.floor(Date.now() / 1000) },
+    ]) as InstanceType<typeof Session>;
   const [one, other] = [newSession(), newSession()];
   for (const name of NAMES) {
     one.ensureClientContainer(name);
