@@ -74,6 +74,24 @@ export function createSigner(keys: readonly KeyObject[]): Signer {
   };
 }
 
+/** Encrypts with the first of several keys, and decrypts with any. */
+export interface Encrypter {
+  /** @param context as for {@link encrypt}. */
+  encrypt(context: string, text: string): string;
+  /** `undefined` unless one of the keys has encrypted it in this context. */
+  decrypt(context: string, sealed: string): string | undefined;
+}
+
+export function createEncrypter(keys: readonly KeyObject[]): Encrypter {
+  const [first] = keys;
+  if (first === undefined) throw new TypeError("keys: at least one key");
+  return {
+    encrypt: (context, text) => encrypt(first, context, text),
+    decrypt: (context, sealed) =>
+      keys.map((key) => decrypt(key, context, sealed)).find((text) => text !== undefined),
+  };
+}
+
 /** Seals with the first key and opens with all, so that keys can be rotated. */
 export interface Sealer {
   /** What names the secrets, in their order: keyed hashes of twelve hexadecimal digits, which reveal nothing of them. */

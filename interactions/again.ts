@@ -8,7 +8,7 @@ import { ALL_FIELDS } from "../provider/claims.ts";
 import { SENT_ACR_VALUES, SENT_MAX_AGE } from "../provider/policy.ts";
 import { SENT_STATE } from "../provider/responses.ts";
 import type { Clock } from "../core/clock.ts";
-import { decrypt, encrypt } from "../core/sealing.ts";
+import { createEncrypter } from "../core/sealing.ts";
 
 /** What is sealed. Nothing that a person has typed is in it, but for the name. */
 export interface SealedRequest {
@@ -40,17 +40,14 @@ function context({ exchange: { deployment } }: ServiceContext, uid: string): str
 
 /** @param keys the first seals, all open; at least one. */
 export function createRequestSeals(keys: readonly KeyObject[], clock: Clock): RequestSeals {
-  const [first] = keys;
-  if (first === undefined) throw new TypeError("keys: at least one key");
+  const encrypter = createEncrypter(keys);
   return {
     seal(ctx, uid, request) {
       if (request.query.length > MAX_QUERY_LENGTH) return undefined;
-      return encrypt(first, context(ctx, uid), JSON.stringify(request));
+      return encrypter.encrypt(context(ctx, uid), JSON.stringify(request));
     },
     open(ctx, uid, sealed) {
-      const text = keys
-        .map((key) => decrypt(key, context(ctx, uid), sealed))
-        .find((each) => each !== undefined);
+      const text = encrypter.decrypt(context(ctx, uid), sealed);
       if (text === undefined) return undefined;
       const request = JSON.parse(text) as SealedRequest;
       return clock.now() < request.sealedAt + LIFETIME_MS ? request : undefined;

@@ -20,7 +20,6 @@ import {
   backLocals,
   backToMethods,
   codesView,
-  doneAt,
   METHODS_PATH,
   nameField,
   newFactorPath,
@@ -218,7 +217,11 @@ async function add(addition: Addition, { values }: Sent): Promise<Reply> {
       // The person has just shown this factor, so this session need not be asked for it again.
       await services.sessions.keep(session, added.sessions_generation, added.shown);
       if (added.recoveryCodes.length > 0) return showCodes(visit, added.recoveryCodes);
-      return doneAt(visit, which === "app" ? "appAdded" : "passkeyAdded", added.sessions_generation);
+      return visit.done(
+        METHODS_PATH,
+        which === "app" ? "appAdded" : "passkeyAdded",
+        added.sessions_generation,
+      );
     }
     case "required":
     case "last_sign_in_method":

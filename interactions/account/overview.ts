@@ -28,7 +28,7 @@ interface OverviewLocals extends PersonLocals {
 const MAX_NAMES = 3;
 
 /** The text in the row of a page; `false`: the person should look at it. */
-type Value = readonly [text: string, isWell?: false];
+type Value = readonly [text: string, well?: false];
 
 export const overviewView: PersonView<OverviewLocals> = personView({
   name: "overview",
@@ -53,13 +53,7 @@ export const overviewView: PersonView<OverviewLocals> = personView({
     actions: [{ name: "submit", label: t("account.signOut"), look: "second" }],
     members: {
       sub: locals.account.sub,
-      settings: rowsOf(t, locals).map(({ page, href, label, value, isWell: well }) => ({
-        page,
-        href,
-        label,
-        value,
-        well,
-      })),
+      settings: rowsOf(t, locals),
     },
   }),
   locals(t, locals) {
@@ -80,12 +74,12 @@ function rowsOf(t: Translator, locals: OverviewLocals) {
   const { navigation, console: href } = locals;
   const values = valuesOf(t, locals);
   const rows = navigation.flatMap(({ page, href: to }) => {
-    const [value, isWell = true] = values[page] ?? [];
-    return value === undefined ? [] : [{ page, href: to, label: t(`account.${page}`), value, isWell }];
+    const [value, well = true] = values[page] ?? [];
+    return value === undefined ? [] : [{ page, href: to, label: t(`account.${page}`), value, well }];
   });
   if (href === undefined) return rows;
   const value = t("account.console.hint");
-  return [...rows, { page: "console", href, label: t("account.console"), value, isWell: true }];
+  return [...rows, { page: "console", href, label: t("account.console"), value, well: true }];
 }
 
 /** By page. */

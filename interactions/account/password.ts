@@ -61,8 +61,7 @@ export const passwordPage: PersonPage = {
       // The change ended the device cookies of the account. This browser is the owner's, so it stays known.
       const record = await accounts.record(account.sub);
       if (record !== undefined) devices.write(ctx, record);
-      const now = { ...person, account: { ...account, sessions_generation } };
-      return visit.done("/account", "password", now);
+      return visit.done("/account", "password", sessions_generation);
     } catch (error) {
       if (error instanceof InvalidPassword) return shown(visit, services, error.problem);
       throw error;

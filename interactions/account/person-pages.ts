@@ -48,8 +48,8 @@ export interface PersonVisit {
   readonly stepUp: (path: string, query: Readonly<Record<string, string>>) => Reply;
   /** 429. @param retryAfter seconds. */
   readonly limited: (retryAfter: number) => Reply;
-  /** Leads to a page, which shows the notice. @param now the person as the next request sees them. */
-  readonly done: (path: string, notice: Notice, now?: SignedIn) => Reply;
+  /** Leads to a page, which shows the notice. @param generation the new `sessions_generation` of the account, if it has one. */
+  readonly done: (path: string, notice: Notice, generation?: number) => Reply;
   /** Leads to another address. @param path below the base URL, with its query. */
   readonly leave: (path: string) => Reply;
 }
@@ -163,10 +163,11 @@ export function createPersonPages(
         description: "too many changes: try again later",
         retryAfter,
       }),
-      done: (next, about, now = person) => ({
-        kind: "leave",
-        location: `${url}${next}?done=${seals.seal(now, next, about)}`,
-      }),
+      done(next, about, sessions_generation = person.account.sessions_generation) {
+        // As the next request will see the person.
+        const now = { ...person, account: { ...person.account, sessions_generation } };
+        return { kind: "leave", location: `${url}${next}?done=${seals.seal(now, next, about)}` };
+      },
       leave: (next) => ({ kind: "leave", location: url + next }),
     };
   }

@@ -3,7 +3,7 @@ import type { KeyObject } from "node:crypto";
 import type { Deployment } from "../../config/configuration.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { BrowserContext, FindBrowser } from "../../provider/sessions/browser-cookie.ts";
-import { decrypt, encrypt } from "../../core/sealing.ts";
+import { createEncrypter } from "../../core/sealing.ts";
 
 /** A request for a page of a deployment. */
 interface ReturnContext extends BrowserContext {
@@ -56,8 +56,7 @@ export function createReturnPaths({
   readonly findBrowser: FindBrowser;
   readonly clock: Clock;
 }): ReturnPaths {
-  const [first] = keys;
-  if (first === undefined) throw new TypeError("keys: at least one key");
+  const encrypter = createEncrypter(keys);
 
   return {
     seal(ctx, path) {
@@ -66,11 +65,11 @@ export function createReturnPaths({
       browser.remember(ctx);
       const local = isAccountPath(path, deployment) ? path : `${deployment.path}/account`;
       const sealed = [local, clock.now() + LIFETIME_SECONDS * 1000];
-      return encrypt(first, context(browser.digest), JSON.stringify(sealed));
+      return encrypter.encrypt(context(browser.digest), JSON.stringify(sealed));
     },
     open(ctx, state) {
       const { digest } = findBrowser(ctx);
-      const text = keys.map((key) => decrypt(key, context(digest), state)).find((each) => each !== undefined);
+      const text = encrypter.decrypt(context(digest), state);
       if (text === undefined) return undefined;
       const [path, until] = JSON.parse(text) as readonly [string, number];
       return clock.now() < until && isAccountPath(path, ctx.exchange.deployment) ? path : undefined;

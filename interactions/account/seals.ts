@@ -2,7 +2,7 @@
 import type { KeyObject } from "node:crypto";
 import type { Clock } from "../../core/clock.ts";
 import type { SignedIn } from "../../provider/account.ts";
-import { decrypt, encrypt, type Signer } from "../../core/sealing.ts";
+import { createEncrypter, type Signer } from "../../core/sealing.ts";
 
 /** The notice of a page about the change that led to it; its text is `account.notice.<notice>`. */
 export const NOTICES = [
@@ -69,8 +69,7 @@ export function createAccountSeals(
   { signer, keys }: { readonly signer: Signer; readonly keys: readonly KeyObject[] },
   clock: Clock,
 ): AccountSeals {
-  const [first] = keys;
-  if (first === undefined) throw new TypeError("keys: at least one key");
+  const encrypter = createEncrypter(keys);
 
   function sealFor(text: (until: string) => string): string {
     const until = String(Math.floor(clock.now()) + LIFETIME_MS);
@@ -93,11 +92,8 @@ export function createAccountSeals(
         notice !== undefined && signer.verify(signed("notice", person, [path, notice]), signature);
       return isOurs ? notice : undefined;
     },
-    encrypt: (person, path, text) => encrypt(first, signed("hidden", person, [path]), text),
-    decrypt: (person, path, sealed) =>
-      keys
-        .map((key) => decrypt(key, signed("hidden", person, [path]), sealed))
-        .find((text) => text !== undefined),
+    encrypt: (person, path, text) => encrypter.encrypt(signed("hidden", person, [path]), text),
+    decrypt: (person, path, sealed) => encrypter.decrypt(signed("hidden", person, [path]), sealed),
     sealUnsaved: (path) => sealFor(unsaved(path)),
     isUnsaved: (path, sealed) => isSealedFor(unsaved(path), sealed),
     sealDeleted: () => sealFor(deleted),

@@ -166,7 +166,7 @@ export const sessionsPage: PersonPage = {
       const { sub, sessions_generation: generation } = account;
       const ended = await accounts.endOtherSessions(sub, { keepSession: session, generation }, caller);
       if (ended !== undefined) await sessions.keep(session, ended.sessions_generation);
-      return visit.done(PATH, "sessions", { ...person, account: { ...account, ...generationOf(ended) } });
+      return visit.done(PATH, "sessions", ended?.sessions_generation);
     }
     if (action === "forget") {
       await rememberedBrowsers.end(account.sub, values.get("remembered") ?? "", caller);
@@ -178,9 +178,3 @@ export const sessionsPage: PersonPage = {
     return visit.done(PATH, "session");
   },
 };
-
-function generationOf(ended: { readonly sessions_generation: number } | undefined): {
-  readonly sessions_generation?: number;
-} {
-  return ended === undefined ? {} : { sessions_generation: ended.sessions_generation };
-}

@@ -23,7 +23,6 @@ import type { Reply } from "../reply.ts";
 import { NAME_REFUSED } from "../steps/new-factor.ts";
 import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
 import { type PersonLocals, type PersonView, personView } from "./person-view.ts";
-import type { Notice } from "./seals.ts";
 
 export const METHODS_PATH = "/account/sign-in-methods";
 /** @param kind of the factor that the page adds. */
@@ -290,16 +289,6 @@ export const codesView: PersonView<CodesLocals> = personView({
   locals: (t, { base, codes }) => ({ ...backLocals(t, base), codes }),
 });
 
-/** Redirects to the list of methods with a notice, sealed for the person as the next request will see them. */
-export function doneAt({ done, person }: PersonVisit, notice: Notice, generation?: number): Reply {
-  const { account } = person;
-  const now = {
-    ...person,
-    account: { ...account, sessions_generation: generation ?? account.sessions_generation },
-  };
-  return done(METHODS_PATH, notice, now);
-}
-
 /** What the person wanted to change has changed meanwhile: the list shows what there is now. */
 export function backToMethods({ locals: { notice }, done, leave }: PersonVisit): Reply {
   // That a form was lost must not be lost on the way.
@@ -347,7 +336,7 @@ const factorPage: PersonPage = {
     const { sub } = visit.person.account;
     if (!(await services.accounts.renamePasskey(sub, method.id, name, visit.caller)))
       return backToMethods(visit);
-    return doneAt(visit, "passkeyRenamed");
+    return visit.done(METHODS_PATH, "passkeyRenamed");
   },
 };
 
@@ -376,7 +365,11 @@ async function remove(
     });
   if (result.kind !== "changed") return backToMethods(visit);
   await sessions.keep(person.session, result.sessions_generation);
-  return doneAt(visit, kind === "app" ? "appRemoved" : "passkeyRemoved", result.sessions_generation);
+  return visit.done(
+    METHODS_PATH,
+    kind === "app" ? "appRemoved" : "passkeyRemoved",
+    result.sessions_generation,
+  );
 }
 
 /** The number of recovery codes that are left; its form makes new ones and shows them. */
