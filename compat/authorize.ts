@@ -1,7 +1,7 @@
 /** The documented authorization endpoint, in front of oidc-provider's. */
 import { artifactKey, isPresentable } from "../provider/adapter.ts";
 import { readCookie } from "../core/cookies.ts";
-import type { UnitsOfWork } from "../provider/unit-of-work.ts";
+import type { Unit, UnitsOfWork } from "../provider/unit-of-work.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
@@ -13,30 +13,26 @@ import type { Claims } from "../provider/claims.ts";
 import { SENT_ACR_VALUES, SENT_MAX_AGE } from "../provider/policy.ts";
 import { SENT_STATE } from "../provider/responses.ts";
 import { callerOf } from "../provider/exchange.ts";
+import { isOpen } from "./client-credentials.ts";
 import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
-import type { EndpointExchange, Step } from "./exchange.ts";
+import type { EndpointExchange, Handler } from "./exchange.ts";
 import type { StartAgainAnswer } from "../provider/pages.ts";
 import type { ProviderServices } from "../provider/services.ts";
 import { sessionCookieName } from "../provider/sessions/cookies.ts";
 import { Fields, queryFields } from "./form-fields.ts";
 import type { Protocol } from "./protocol.ts";
-import { authorizationBody } from "./request-body.ts";
+import { authorizationForm } from "./request-body.ts";
 
 const PUSHED = "urn:ietf:params:oauth:request_uri:";
 
 /** Reads the parameters. A malformed request gets a 400, never a redirect. */
-export const exactParameters: Step = async (exchange, next) => {
-  if (exchange.ctx.method === "POST") {
-    await authorizationBody(exchange, () => Promise.resolve());
-    exchange.query = exchange.body;
-  } else {
-    exchange.query = queryFields(exchange.ctx.querystring);
-  }
-  if (exchange.deployment.kind === "oauth2") {
-    exchange.query = exchange.query?.without(["request", "request_uri", "registration", "response_mode"]);
-  }
-  await next();
-};
+export async function sentParameters(exchange: EndpointExchange): Promise<Fields> {
+  const { ctx, deployment } = exchange;
+  const sent = ctx.method === "POST" ? await authorizationForm(exchange) : queryFields(ctx.querystring);
+  return deployment.kind === "oauth2"
+    ? sent.without(["request", "request_uri", "registration", "response_mode"])
+    : sent;
+}
 
 /**
  * Starts to read the session while the client is being read: one round trip to the store instead of two. oidc-provider
@@ -45,47 +41,40 @@ export const exactParameters: Step = async (exchange, next) => {
 export function prefetchSession({
   configuration,
   units,
-}: Pick<ProviderServices, "configuration" | "units">): Step {
+}: Pick<ProviderServices, "configuration" | "units">): (exchange: EndpointExchange) => void {
   const sessionCookie = sessionCookieName(configuration);
-  return async ({ ctx }, next) => {
+  return ({ ctx }) => {
     const id = readCookie(ctx, sessionCookie);
     if (id !== undefined && isPresentable(id)) units.required().prefetch("Session", artifactKey(id));
-    await next();
   };
 }
 
 /** Without a known, enabled client there is no address to redirect to: the error is a 400. */
-export function knownClient(clients: Pick<ClientInternals, "record">): Step {
-  return async (exchange, next) => {
-    const ids = exchange.query?.all("client_id") ?? [];
-    if (ids.length !== 1 || !ids[0]) throw invalidRequest("client_id must be sent exactly once");
-    const client = await clients.record(ids[0]);
-    if (client === undefined || client.disabled)
-      throw badRequest("invalid_client", "the client is not known");
-    exchange.client = client;
-    if (!hasSetting(client.kind, "redirect_uris"))
-      throw badRequest("unauthorized_client", `a ${client.kind} client has no address to redirect to`);
-    await next();
-  };
+export async function knownClient(
+  exchange: EndpointExchange,
+  query: Fields,
+  clients: Pick<ClientInternals, "record">,
+): Promise<ClientRecord> {
+  const [id, ...others] = query.all("client_id");
+  if (others.length > 0 || !id) throw invalidRequest("client_id must be sent exactly once");
+  const client = await clients.record(id);
+  if (client === undefined || client.disabled) throw badRequest("invalid_client", "the client is not known");
+  exchange.client = client;
+  if (!hasSetting(client.kind, "redirect_uris"))
+    throw badRequest("unauthorized_client", `a ${client.kind} client has no address to redirect to`);
+  return client;
 }
 
 /** Only the client that pushed a request can use it (RFC 9126 section 4). */
-export function pushedRequest(units: UnitsOfWork): Step {
-  return async (exchange, next) => {
-    const { query, client } = exchange;
-    if (!query?.has("request_uri")) return next();
-    const uri = query.one("request_uri") ?? "";
-    const pushed = uri.startsWith(PUSHED)
-      ? await units.current()?.find("PushedAuthorizationRequest", artifactKey(uri.slice(PUSHED.length)))
-      : undefined;
-    const owner = objectClaims(pushed?.payload["request"])["client_id"];
-    if (owner !== client?.client_id) {
-      throw badRequest("invalid_request_uri", "the request_uri is not known, was used or has expired");
-    }
-    // Only the pushed parameters were authenticated.
-    exchange.query = query.only(["client_id", "request_uri"]);
-    await next();
-  };
+export async function pushedRequest(query: Fields, { client_id }: ClientRecord, unit: Unit): Promise<Fields> {
+  const uri = query.one("request_uri") ?? "";
+  const pushed = uri.startsWith(PUSHED)
+    ? await unit.find("PushedAuthorizationRequest", artifactKey(uri.slice(PUSHED.length)))
+    : undefined;
+  if (objectClaims(pushed?.payload["request"])["client_id"] !== client_id)
+    throw badRequest("invalid_request_uri", "the request_uri is not known, was used or has expired");
+  // Only the pushed parameters were authenticated.
+  return query.only(["client_id", "request_uri"]);
 }
 
 /** The claims of a request object, unverified; empty if it cannot be read. */
@@ -158,60 +147,53 @@ function printable(address: string): string {
 }
 
 /** Compares the address; only the `oauth2` deployment lets a client omit it, and only a `web` client. */
-export function matchingRedirect(requireRegistered: RedirectCheck): Step {
-  return async (exchange, next) => {
-    const { query, client, deployment } = exchange;
-    if (!query || !client || query.has("request_uri")) return next();
-    const addresses = query.all("redirect_uri");
-    if (addresses.length > 1) throw invalidRequest("redirect_uri is repeated");
-    const [first] = KINDS[client.kind].behaves === "documented" ? client.redirect_uris : [];
-    if (addresses.length === 0 && deployment.kind === "oauth2" && first !== undefined) {
-      exchange.query = query.with("redirect_uri", first);
-    } else {
-      requireRegistered(exchange, client, addresses[0]);
-    }
-    await next();
-  };
+export function withRedirect(
+  exchange: EndpointExchange,
+  query: Fields,
+  client: ClientRecord,
+  requireRegistered: RedirectCheck,
+): Fields {
+  const [address, ...others] = query.all("redirect_uri");
+  if (others.length > 0) throw invalidRequest("redirect_uri is repeated");
+  const [first] = KINDS[client.kind].behaves === "documented" ? client.redirect_uris : [];
+  if (address === undefined && exchange.deployment.kind === "oauth2" && first !== undefined)
+    return query.with("redirect_uri", first);
+  requireRegistered(exchange, client, address);
+  return query;
 }
 
 /** The parameters that oidc-provider needs to report a missing `response_type`. */
 const REPORTING = ["client_id", "redirect_uri", "state"] as const;
 
+/** Whether `response_type` is exactly `code`. */
+export const asksForCode = (query: Fields): boolean => query.all("response_type").join(" ") === "code";
+
 /**
- * Redirects with `invalid_response_type` in the query unless `response_type` is exactly `code`. On the `openid`
- * deployment a missing `response_type` is an error of OpenID Connect, which may need form post: oidc-provider reports it.
+ * The parameters with which oidc-provider reports a missing `response_type`: on the `openid` deployment that is an error of OpenID
+ * Connect, which may need form post. `undefined` for another response type, and on the other deployment.
  */
-export function codeResponse(authorize: Step, claims: Claims): Step {
-  return async (exchange, next) => {
-    const { query, ctx, deployment } = exchange;
-    if (!query || query.has("request_uri") || query.all("response_type").join(" ") === "code") return next();
-    if (deployment.kind === "openid" && !query.has("response_type")) {
-      const reporting = query.only(REPORTING);
-      const isPosted = query.one("response_mode") === "form_post";
-      exchange.query = providerParameters(
-        isPosted ? reporting.with("response_mode", "form_post") : reporting,
-        exchange,
-        claims,
-      );
-      return authorize(exchange, next);
-    }
-    const { url: iss } = deployment;
-    const members = responseMembers({ error: "invalid_response_type", iss }, query.one("state"), deployment);
-    ctx.status = 302;
-    ctx.set("Location", appendToQuery(query.one("redirect_uri") ?? "", members));
-    ctx.set("Cache-Control", "no-store");
-    ctx.body = "";
-  };
+export function withoutResponseType({ deployment }: EndpointExchange, query: Fields): Fields | undefined {
+  if (deployment.kind !== "openid" || query.has("response_type")) return undefined;
+  const reporting = query.only(REPORTING);
+  return query.one("response_mode") === "form_post"
+    ? reporting.with("response_mode", "form_post")
+    : reporting;
+}
+
+/** Redirects with `invalid_response_type` in the query. */
+export function refuseResponseType({ ctx, deployment }: EndpointExchange, query: Fields): void {
+  const { url: iss } = deployment;
+  const members = responseMembers({ error: "invalid_response_type", iss }, query.one("state"), deployment);
+  ctx.status = 302;
+  ctx.set("Location", appendToQuery(query.one("redirect_uri") ?? "", members));
+  ctx.set("Cache-Control", "no-store");
+  ctx.body = "";
 }
 
 /** `profile: strict` requires PKCE (RFC 9700 section 2.1.1). */
-export function requiredChallenge(profile: "documented" | "strict"): Step {
-  return async ({ query }, next) => {
-    if (profile === "strict" && !query?.has("request_uri") && !query?.one("code_challenge")) {
-      throw invalidRequest("code_challenge is missing");
-    }
-    await next();
-  };
+export function requireChallenge(parameters: Fields, profile: "documented" | "strict"): void {
+  if (profile === "strict" && !parameters.one("code_challenge"))
+    throw invalidRequest("code_challenge is missing");
 }
 
 /**
@@ -221,11 +203,8 @@ export function requiredChallenge(profile: "documented" | "strict"): Step {
 export function checkPushed(
   profile: "documented" | "strict",
   requireRegistered: RedirectCheck,
-  claims: Claims,
-): Step {
-  return async (exchange, next) => {
-    const { body, client } = exchange;
-    if (!body) throw invalidRequest("the body is missing");
+): (exchange: EndpointExchange, body: Fields, client: ClientRecord | undefined) => void {
+  return (exchange, body, client) => {
     if (body.has("request_uri")) throw badRequest("invalid_request_uri", "request_uri can't be pushed");
     if (client && !client.disabled) {
       if (!hasSetting(client.kind, "redirect_uris"))
@@ -234,31 +213,19 @@ export function checkPushed(
       if (address) requireRegistered(exchange, client, address);
       if (body.has("response_type") && body.one("response_type") !== "code")
         throw badRequest("invalid_response_type", "response_type must be code");
-      if (profile === "strict" && !body.one("code_challenge")) {
-        throw invalidRequest("code_challenge is missing");
-      }
+      requireChallenge(body, profile);
     }
-    exchange.body = providerParameters(body, exchange, claims);
-    await next();
   };
 }
-
-/** Replaces the received parameters with those for oidc-provider. */
-export const plainScope =
-  (claims: Claims): Step =>
-  async (exchange, next) => {
-    if (exchange.query && !exchange.query.has("request_uri"))
-      exchange.query = providerParameters(exchange.query, exchange, claims);
-    await next();
-  };
 
 /** Parameters of OpenID Connect that are errors without the scope `openid`; they are ignored there. */
 const OPENID_ONLY = ["nonce", "max_age", "id_token_hint", "acr_values", "claims", "claims_locales"] as const;
 
 /** The parameters for oidc-provider: supported scopes and claims only, and the state in a parameter of our own. */
-function providerParameters(
+export function providerParameters(
   fields: Fields,
-  { deployment, client }: EndpointExchange,
+  { deployment }: EndpointExchange,
+  client: ClientRecord | undefined,
   supported: Claims,
 ): Fields {
   let result = fields.without([SENT_STATE, SENT_MAX_AGE, SENT_ACR_VALUES]);
@@ -301,19 +268,17 @@ function providerParameters(
  * oidc-provider refuses request objects. If `response_mode=form_post` is only in the object, the client expects the
  * refusal as a form post, so the mode is taken from there. Nothing else in the object counts.
  */
-export const refusalMode: Step = async (exchange, next) => {
-  const { query } = exchange;
-  const mode = query?.has("response_mode") ? undefined : objectClaims(query?.one("request"))["response_mode"];
-  if (query && mode === "form_post") exchange.query = query.with("response_mode", mode);
-  await next();
-};
+export function withRefusalMode(query: Fields): Fields {
+  const mode = query.has("response_mode") ? undefined : objectClaims(query.one("request"))["response_mode"];
+  return mode === "form_post" ? query.with("response_mode", mode) : query;
+}
 
 /**
  * Consumes a point for what anybody can start: a sign-in.
  * @param pushed the request that it uses, if that consumed a point when it was pushed.
  * @throws EndpointError 429 without a point: then nothing is written.
  */
-async function takeSignInPoint(
+export async function consumeSignInPoint(
   { ctx, address }: EndpointExchange,
   { limits, audit }: Pick<ProviderServices, "limits" | "audit">,
   options?: Parameters<AttemptLimits["interaction"]>[1],
@@ -325,44 +290,36 @@ async function takeSignInPoint(
   throw new EndpointError(429, "temporarily_unavailable", "too many sign-ins were started", { retryAfter });
 }
 
-const isOpen = ({ client }: EndpointExchange): boolean =>
-  client !== undefined && !KINDS[client.kind].confidential;
-
-/** A client without credentials is a stranger: its pushed request takes the point of the sign-in that follows. */
-export function pushedPoint(services: Pick<ProviderServices, "limits" | "audit">): Step {
-  return async (exchange, next) => {
-    if (isOpen(exchange)) await takeSignInPoint(exchange, services);
-    await next();
-  };
-}
+/** Runs oidc-provider with these parameters. */
+export type Authorize = (exchange: EndpointExchange, query: Fields) => Promise<void>;
 
 /**
- * Runs oidc-provider. An interaction is stored with the rate-limit point that it takes, and so is a code without a page; without
+ * Runs oidc-provider. An interaction is stored with the rate-limit point that it consumes, and so is a code without a page; without
  * a point, nothing is written.
  */
 export function runAuthorization(
   protocol: Protocol,
   services: Pick<ProviderServices, "limits" | "events" | "audit" | "pages" | "units">,
-): Step {
+): Authorize {
   const { events, audit, pages, units } = services;
-  return async (exchange) => {
-    const { ctx, query } = exchange;
+  return async (exchange, query) => {
+    const { ctx } = exchange;
     // oidc-provider adds the hash of its auto-submitting script to this policy.
     pages.security(ctx);
-    const input = ctx.method === "POST" ? { body: query! } : { query: query! };
+    const input = ctx.method === "POST" ? { body: query } : { query };
     const { oidc, status } = await protocol(exchange, input);
     if (oidc?.entities.Interaction && status === 303) {
-      const pushed = isOpen(exchange) ? query?.one("request_uri") : undefined;
+      const pushed = isOpen(exchange.client) ? query.one("request_uri") : undefined;
       const unit = units.required();
-      unit.takePoints((rider) => takeSignInPoint(exchange, services, { pushed, rider }));
-      unit.whenCommitted(() => exchange.browser?.remember(ctx));
+      unit.takePoints((rider) => consumeSignInPoint(exchange, services, { pushed, rider }));
+      unit.whenCommitted(() => exchange.browser.remember(ctx));
     }
     const { accountId: sub, clientId: client_id } = oidc?.entities.AuthorizationCode ?? {};
     if (sub === undefined || client_id === undefined) return;
     try {
       if (!exchange.isHead) await units.required().commit();
     } catch (error) {
-      if (exchange.retryAfter === undefined) throw error;
+      if (exchange.retryAfter === 0) throw error;
       // Too many codes of this account. oidc-provider tells the client in the way that it asked for.
       await protocol(exchange, input);
       return;
@@ -376,19 +333,18 @@ export function runAuthorization(
 }
 
 /** The browser returns from the pages. If the sign-in cannot continue, the person starts again. */
-export function resumeAuthorization(authorize: Step, units: UnitsOfWork): Step {
+export function resumeAuthorization(authorize: Authorize, units: UnitsOfWork): Handler {
   /** A sign-in is removed when it is complete. */
   async function answerTo({ ctx, uid = "", browser }: EndpointExchange): Promise<StartAgainAnswer> {
     if (!ctx.req.headers.cookie) return { reason: "no-cookies" };
     const signIn = await units.required().find("Interaction", artifactKey(uid));
     if (signIn === undefined) return { reason: "complete" };
-    return signIn.browser === browser?.digest ? {} : { reason: "elsewhere" };
+    return signIn.browser === browser.digest ? {} : { reason: "elsewhere" };
   }
 
-  return async (exchange, next) => {
+  return async (exchange) => {
     try {
-      exchange.query = new Fields();
-      await authorize(exchange, next);
+      await authorize(exchange, new Fields());
     } catch (error) {
       if (error instanceof EndpointError && error.status === 400) {
         const startAgain = await answerTo(exchange);

@@ -8,8 +8,10 @@ import { assertionFault } from "../provider/assertions.ts";
 import { formDecoded } from "../provider/clients.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import { callerOf } from "../provider/exchange.ts";
+import type { ClientRecord } from "../records/directory/directory.ts";
 import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
-import type { EndpointExchange, Step } from "./exchange.ts";
+import type { EndpointExchange } from "./exchange.ts";
+import type { Fields } from "./form-fields.ts";
 
 const BASIC = /^basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 
@@ -44,6 +46,21 @@ function assertedClient(assertion: string | undefined): string | undefined {
   }
 }
 
+/** The client of a request with its credentials, which oidc-provider has yet to check. */
+export interface PresentedClient {
+  /** Missing if it is not known. It may be disabled. */
+  readonly client: ClientRecord | undefined;
+  /** The `Authorization` header for oidc-provider. */
+  readonly authorization: string | undefined;
+}
+
+/** Runs the work for the client of a form, and counts the attempt if its credentials are wrong. */
+export type WithClient = (
+  exchange: EndpointExchange,
+  body: Fields,
+  work: (presented: PresentedClient) => Promise<void>,
+) => Promise<void>;
+
 /**
  * Finds the client and requires credentials: a secret, an assertion, or just the `client_id` of a client that can keep
  * neither. oidc-provider checks them. It reads Basic credentials only in the form-encoded way of RFC 6749 section
@@ -53,28 +70,28 @@ export function clientCredentials({
   clients,
   limits,
   audit,
-}: Pick<AccountServices, "clients" | "limits" | "audit">): Step {
-  return async (exchange, next) => {
-    const presents = await readCredentials(exchange, clients);
-    if (presents === undefined) return next();
+}: Pick<AccountServices, "clients" | "limits" | "audit">): WithClient {
+  return async (exchange, body, work) => {
+    const { presents, ...presented } = await readCredentials(exchange, body, clients);
+    if (presents === undefined) return work(presented);
     try {
-      await next();
+      await work(presented);
     } catch (error) {
       const isWrong = error instanceof EndpointError && error.error === "invalid_client";
       // A wrong secret has been counted where it was compared.
-      if (!isWrong || exchange.isSecretCounted) throw error;
-      throw await counted(exchange, presents, error);
+      if (!isWrong || exchange.authentication.isCompared) throw error;
+      throw await counted(exchange, body.one("client_assertion"), { presents, ...presented }, error);
     }
   };
 
   /** Consumes a point for wrong credentials, and records the failure. @returns the error, with the time to wait if there is one. */
   async function counted(
     exchange: EndpointExchange,
-    presents: Presents,
+    assertion = "",
+    { client, presents }: Credentials & { readonly presents: Presents },
     { status, error, message }: EndpointError,
   ): Promise<EndpointError> {
-    const { ctx, client, address, body } = exchange;
-    const assertion = body?.one("client_assertion") ?? "";
+    const { ctx, address } = exchange;
     const isKnown = client !== undefined && !client.disabled;
     const attempt = await limits.wrongClient({ client: client?.client_id, address });
     noteFailure(
@@ -101,49 +118,49 @@ export function clientCredentials({
 /** The reason in the audit when these were wrong. */
 type Presents = "credentials" | "assertion";
 
-/** @returns what the request presents; `undefined` for a client without credentials. */
-async function readCredentials(
-  exchange: EndpointExchange,
-  clients: Pick<ClientInternals, "record">,
-): Promise<Presents | undefined> {
-  const { authorization } = exchange.ctx.req.headers;
-  const { body } = exchange;
-  if (authorization === undefined) {
-    const assertion = body?.one("client_assertion");
-    const id = body?.one("client_id") ?? assertedClient(assertion);
-    await findClient(exchange, clients, id);
-    const isOpen = exchange.client !== undefined && !KINDS[exchange.client.kind].confidential;
-    const sent = [body?.one("client_secret"), assertion].filter((each) => each !== undefined && each !== "");
-    if (isOpen && sent.length > 0) throw badRequest("invalid_client", "this client has no credentials");
-    if (!id || (!isOpen && sent.length === 0)) throw missing();
-    if (isOpen) return undefined;
-    return assertion === undefined ? "credentials" : "assertion";
-  }
-  const plain = plainBasic(authorization);
-  await findClient(exchange, clients, plain?.id);
-  if (plain === undefined) throw invalidRequest("the Authorization header is malformed");
-  if (plain.id === "" || plain.secret === "") throw missing();
-  if (exchange.client !== undefined && !KINDS[exchange.client.kind].confidential)
-    throw badRequest("invalid_client", "this client has no credentials");
-  const formEncoded = `${encodeURIComponent(plain.id)}:${encodeURIComponent(plain.secret)}`;
-  exchange.authorization = `Basic ${Buffer.from(formEncoded).toString("base64")}`;
-  return "credentials";
+interface Credentials extends PresentedClient {
+  /** `undefined` for a client without credentials. */
+  readonly presents: Presents | undefined;
 }
 
-/** Introspection is for clients that prove who they are (RFC 7662 section 2.1). */
-export const confidentialClient: Step = async ({ client }, next) => {
-  if (client !== undefined && !KINDS[client.kind].confidential)
-    throw badRequest("invalid_client", "introspection needs a client with credentials");
-  await next();
-};
+/** Whether a client can't prove who it is. */
+export const isOpen = (client: ClientRecord | undefined): boolean =>
+  client !== undefined && !KINDS[client.kind].confidential;
+
+async function readCredentials(
+  exchange: EndpointExchange,
+  body: Fields,
+  clients: Pick<ClientInternals, "record">,
+): Promise<Credentials> {
+  const { authorization } = exchange.ctx.req.headers;
+  if (authorization === undefined) {
+    const assertion = body.one("client_assertion");
+    const id = body.one("client_id") ?? assertedClient(assertion);
+    const client = await findClient(exchange, clients, id);
+    const sent = [body.one("client_secret"), assertion].filter((each) => each !== undefined && each !== "");
+    if (isOpen(client) && sent.length > 0)
+      throw badRequest("invalid_client", "this client has no credentials");
+    if (!id || (!isOpen(client) && sent.length === 0)) throw missing();
+    const proof = assertion === undefined ? "credentials" : "assertion";
+    return { client, authorization, presents: isOpen(client) ? undefined : proof };
+  }
+  const plain = plainBasic(authorization);
+  const client = await findClient(exchange, clients, plain?.id);
+  if (plain === undefined) throw invalidRequest("the Authorization header is malformed");
+  if (plain.id === "" || plain.secret === "") throw missing();
+  if (isOpen(client)) throw badRequest("invalid_client", "this client has no credentials");
+  const formEncoded = `${encodeURIComponent(plain.id)}:${encodeURIComponent(plain.secret)}`;
+  const encoded = Buffer.from(formEncoded).toString("base64");
+  return { client, authorization: `Basic ${encoded}`, presents: "credentials" };
+}
 
 /** Comes before every check: the client's registration decides which status an error gets. */
 async function findClient(
   exchange: EndpointExchange,
   clients: Pick<ClientInternals, "record">,
   id: string | undefined,
-): Promise<void> {
-  if (id === undefined || clientIdProblem(id) !== undefined) return;
-  const client = await clients.record(id);
-  if (client) exchange.client = client;
+): Promise<ClientRecord | undefined> {
+  if (id === undefined || clientIdProblem(id) !== undefined) return undefined;
+  exchange.client = await clients.record(id);
+  return exchange.client;
 }

@@ -8,15 +8,22 @@ import { callerOf } from "../provider/exchange.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import { POLL_INTERVAL_SECONDS } from "../provider/grants/device-codes.ts";
 import { badRequest, EndpointError } from "./errors.ts";
-import type { Step } from "./exchange.ts";
+import type { EndpointExchange } from "./exchange.ts";
+import type { Fields } from "./form-fields.ts";
 import type { Protocol } from "./protocol.ts";
 
 /** Others are ignored (RFC 6749 section 3.1). */
 const PARAMETERS = ["client_id", "scope", "resource"] as const;
 
 /** Only clients of the kind `device` may ask for codes, and each only so often from one address. */
-export function deviceRequest({ limits, audit }: Pick<AccountServices, "limits" | "audit">): Step {
-  return async ({ client, ctx, address }, next) => {
+export function deviceRequest({
+  limits,
+  audit,
+}: Pick<AccountServices, "limits" | "audit">): (
+  exchange: EndpointExchange,
+  client: ClientRecord | undefined,
+) => Promise<ClientRecord> {
+  return async ({ ctx, address }, client) => {
     if (client === undefined || client.disabled) throw badRequest("invalid_client", "the client is unknown");
     const { client_id } = client;
     if (!isDevice(client))
@@ -31,7 +38,7 @@ export function deviceRequest({ limits, audit }: Pick<AccountServices, "limits" 
       );
       throw new EndpointError(429, "temporarily_unavailable", "too many requests", { retryAfter });
     }
-    await next();
+    return client;
   };
 }
 
@@ -45,14 +52,17 @@ function among(scope: string, apis: ClientRecord["apis"], claims: Claims): strin
 }
 
 /** Runs oidc-provider, which makes the codes, and adds how often the device may poll. */
-export function deviceCodes(protocol: Protocol, claims: Claims): Step {
-  return async (exchange) => {
-    const { ctx, deployment, client } = exchange;
-    const body = exchange.body!.only(PARAMETERS);
+export function deviceCodes(
+  protocol: Protocol,
+  claims: Claims,
+): (exchange: EndpointExchange, form: Fields, client: ClientRecord) => Promise<void> {
+  return async (exchange, form, client) => {
+    const { ctx, deployment } = exchange;
+    const body = form.only(PARAMETERS);
     const requested = body.one("scope");
     const namesApi = body.all("resource").some((each) => each !== "");
     const scope = namesApi
-      ? among(claims.scopeForApis(requested, deployment.kind), client?.apis, claims)
+      ? among(claims.scopeForApis(requested, deployment.kind), client.apis, claims)
       : claims.effectiveScope(requested, deployment.kind);
     await protocol(exchange, { body: body.with("scope", scope) });
     ctx.body = { ...(ctx.body as object), interval: POLL_INTERVAL_SECONDS };

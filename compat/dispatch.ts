@@ -1,12 +1,11 @@
 /** Finds the endpoint of a request: by the exact original path, and by host if the deployments have different ones. */
 import type { IncomingMessage } from "node:http";
 import type { Context } from "koa";
-import compose, { type ComposedMiddleware } from "koa-compose";
 import { endpointsOf, type EndpointName } from "../config/deployments.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
 import { isHostOf, requestedHost } from "./caller.ts";
-import { accountSteps, endpointTable, type StepsByMethod } from "./endpoints.ts";
-import type { EndpointExchange } from "./exchange.ts";
+import { accountHandlers, endpointTable, type HandlersByMethod } from "./endpoints.ts";
+import type { Handler } from "./exchange.ts";
 import type { EndpointServices } from "./services.ts";
 
 /** An endpoint of a deployment. */
@@ -16,7 +15,7 @@ interface Route {
   /** The path with `:uid` and `:step` in place of what varies. */
   readonly template: string;
   readonly methods: readonly string[];
-  readonly steps: ReadonlyMap<string, ComposedMiddleware<EndpointExchange>>;
+  readonly handlers: ReadonlyMap<string, Handler>;
 }
 
 interface Routes {
@@ -82,26 +81,24 @@ function buildRoutes(services: EndpointServices): Routes {
   for (const deployment of [oauth2, openid]) {
     if (deployment === undefined) continue;
     for (const { name, methods, path } of endpointsOf(deployment)) {
-      const steps = table[name];
-      if (steps === undefined) continue;
+      const handlers = table[name];
+      if (handlers === undefined) continue;
       const template = deployment.path + path;
-      add(path, { deployment, endpoint: name, template, methods, steps: composed(steps) });
+      add(path, { deployment, endpoint: name, template, methods, handlers: byMethod(handlers) });
     }
     for (const page of services.accountPages) {
-      const steps = accountSteps(page);
-      const methods = Object.keys(steps).flatMap((method) =>
+      const handlers = accountHandlers(page);
+      const methods = Object.keys(handlers).flatMap((method) =>
         method === "GET" ? [method, "HEAD"] : [method],
       );
       const template = deployment.path + page.path;
-      add(page.path, { deployment, endpoint: "account", template, methods, steps: composed(steps) });
+      add(page.path, { deployment, endpoint: "account", template, methods, handlers: byMethod(handlers) });
     }
   }
   return { exact, withUid, withStep };
 }
 
-function composed(steps: StepsByMethod): Route["steps"] {
-  return new Map(Object.entries(steps).map(([method, list]) => [method, compose([...list])]));
-}
+const byMethod = (handlers: HandlersByMethod): Route["handlers"] => new Map(Object.entries(handlers));
 
 const ONE_SEGMENT = /^[A-Za-z0-9_-]{1,255}$/;
 const TWO_SEGMENTS = /^(?<before>.*\/)(?<first>[A-Za-z0-9._~-]{1,255})\/(?<step>[a-z-]{1,32})$/;

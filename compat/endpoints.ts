@@ -1,211 +1,234 @@
 /** The table of endpoints. A row shows everything that the service does at an endpoint, step by step. */
-import compose from "koa-compose";
 import type { AccountPage } from "../provider/pages.ts";
 import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import type { EndpointName } from "../config/deployments.ts";
-import type { FindBrowser } from "../provider/sessions/browser-cookie.ts";
 import {
+  asksForCode,
   checkPushed,
+  consumeSignInPoint,
   createRedirectCheck,
-  codeResponse,
-  exactParameters,
   knownClient,
-  matchingRedirect,
-  plainScope,
   prefetchSession,
-  pushedPoint,
+  providerParameters,
   pushedRequest,
-  refusalMode,
-  requiredChallenge,
+  refuseResponseType,
+  requireChallenge,
   resumeAuthorization,
   runAuthorization,
+  sentParameters,
+  withoutResponseType,
+  withRedirect,
+  withRefusalMode,
 } from "./authorize.ts";
 import { clientLogo, pageScript } from "./page-files.ts";
-import { clientCredentials, confidentialClient } from "./client-credentials.ts";
+import { clientCredentials, isOpen } from "./client-credentials.ts";
 import { deviceCodes, deviceRequest } from "./device.ts";
-import { EndpointError, invalidRequest } from "./errors.ts";
-import type { EndpointExchange, Step } from "./exchange.ts";
+import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
+import type { Atomic, Handler } from "./exchange.ts";
 import type { EndpointServices } from "./services.ts";
-import { parseFields } from "./form-fields.ts";
+import { type Fields, parseFields } from "./form-fields.ts";
 import { introspection } from "./introspect.ts";
 import { registeredResources } from "./resources.ts";
-import {
-  pageHeaders,
-  publicDiscovery,
-  signOut,
-  standardUserinfo,
-  withBody,
-  withQuery,
-} from "./openid-endpoints.ts";
+import { publicDiscovery, signOut, standardUserinfo, withQuery } from "./openid-endpoints.ts";
 import { createProtocol } from "./protocol.ts";
-import { authorizationBody, formBody } from "./request-body.ts";
-import {
-  eitherRevocation,
-  notPrefetched,
-  notWhenStrict,
-  revokeBearer,
-  standardRevocation,
-} from "./revoke.ts";
+import { authorizationForm, protocolForm } from "./request-body.ts";
+import { isBearerRevocation, refuseGet, refusePrefetch, revokeBearer, standardRevocation } from "./revoke.ts";
 import {
   issueTokens,
-  passwordWithoutResource,
-  prefetchPresented,
+  prefetch,
   presentedGrant,
   presentedToken,
   repeatingLostRefresh,
-  requiredRedirect,
+  requireTokenParameters,
 } from "./token.ts";
 import { basicClaims, bearer, profileClaims, TokenOwners } from "./userinfo.ts";
 
-/** The steps of an endpoint, by method; `*` stands for all other methods that its path supports. */
-export type StepsByMethod = Readonly<Record<string, readonly Step[]>>;
+/** The handlers of an endpoint, by method; `*` stands for all other methods that its path supports. */
+export type HandlersByMethod = Readonly<Record<string, Handler>>;
 
 /** Builds the table for one service. */
 export function endpointTable(
   services: EndpointServices,
-): Readonly<Partial<Record<EndpointName, StepsByMethod>>> {
+): Readonly<Partial<Record<EndpointName, HandlersByMethod>>> {
   const { configuration, storage, units, clients, claims, events, pages, interactions, confirm } = services;
   const { profile: strictness } = configuration;
   const protocol = createProtocol(services);
   const atomic = atomically(units);
-  const inBrowser = ofBrowser(services.findBrowser);
+  const readSessionAhead = prefetchSession(services);
   const authorize = runAuthorization(protocol, services);
+  const resume = resumeAuthorization(authorize, units);
   const resources = registeredResources(storage.directory);
-  const credentials = clientCredentials(services);
+  const withClient = clientCredentials(services);
   const requireRegistered = createRedirectCheck(services);
+  const checkPush = checkPushed(strictness, requireRegistered);
+  const requireDevice = deviceRequest(services);
+  const issueDeviceCode = deviceCodes(protocol, claims);
   const owners = new TokenOwners();
+  const issue = issueTokens(protocol, owners, events);
+  const introspect = introspection(protocol, configuration.deployments.openid !== undefined);
   const token = bearer(services, owners);
-  const userinfo = { "*": [token(basicClaims)] };
-  const profile = { "*": [token(profileClaims)] };
-  const documentedRevoke = compose<EndpointExchange>([notPrefetched, token(revokeBearer(services))]);
-  const standardRevoke = compose<EndpointExchange>([credentials, standardRevocation(protocol, atomic)]);
+  const userinfo = { "*": token(basicClaims) };
+  const profile = { "*": token(profileClaims) };
+  const userinfoOfToken = standardUserinfo(protocol, units);
+  const revokeToken = standardRevocation(protocol, atomic);
+  const revokeBearerToken = token(revokeBearer(services));
+  const revokeAsDocumented: Handler = async (exchange) => {
+    refusePrefetch(exchange);
+    await revokeBearerToken(exchange);
+  };
+  const answerQuery = withQuery(protocol);
+
+  /** Runs oidc-provider, which may render a page itself. */
+  const onPage =
+    (handler: Handler): Handler =>
+    (exchange) =>
+      atomic(exchange, async () => {
+        pages.security(exchange.ctx);
+        await handler(exchange);
+      });
+
   return {
     authorize: {
-      "*": [
-        exactParameters,
-        resources,
-        inBrowser,
-        atomic,
-        prefetchSession(services),
-        knownClient(clients),
-        pushedRequest(units),
-        matchingRedirect(requireRegistered),
-        codeResponse(authorize, claims),
-        requiredChallenge(strictness),
-        plainScope(claims),
-        refusalMode,
-        authorize,
-      ],
+      "*": async (exchange) => {
+        const sent = await resources(await sentParameters(exchange));
+        await atomic(exchange, async () => {
+          readSessionAhead(exchange);
+          const client = await knownClient(exchange, sent, clients);
+          if (sent.has("request_uri"))
+            return authorize(exchange, await pushedRequest(sent, client, units.required()));
+          const query = withRedirect(exchange, sent, client, requireRegistered);
+          const forProvider = (fields: Fields): Fields =>
+            providerParameters(fields, exchange, client, claims);
+          if (!asksForCode(query)) {
+            const reporting = withoutResponseType(exchange, query);
+            if (reporting === undefined) return refuseResponseType(exchange, query);
+            return authorize(exchange, forProvider(reporting));
+          }
+          requireChallenge(query, strictness);
+          await authorize(exchange, withRefusalMode(forProvider(query)));
+        });
+      },
     },
     device: {
-      "*": [
-        authorizationBody,
-        resources,
-        credentials,
-        deviceRequest(services),
-        atomic,
-        deviceCodes(protocol, claims),
-      ],
+      "*": async (exchange) => {
+        const body = await resources(await authorizationForm(exchange));
+        await withClient(exchange, body, async (presented) => {
+          const client = await requireDevice(exchange, presented.client);
+          await atomic(exchange, () => issueDeviceCode(exchange, body, client));
+        });
+      },
     },
-    resume: { "*": [inBrowser, atomic, resumeAuthorization(authorize, units)] },
+    resume: { "*": (exchange) => atomic(exchange, () => resume(exchange)) },
     token: {
-      "*": [
-        formBody,
-        resources,
-        repeatingLostRefresh([
-          atomic,
-          prefetchPresented(units, presentedGrant),
-          credentials,
-          requiredRedirect,
-          passwordWithoutResource,
-          issueTokens(protocol, owners, events),
-        ]),
-      ],
+      "*": async (exchange) => {
+        const body = await resources(await protocolForm(exchange));
+        const attempt = (): Promise<void> =>
+          atomic(exchange, () => {
+            prefetch(units.required(), exchange, body, presentedGrant(body));
+            return withClient(exchange, body, async (presented) => {
+              requireTokenParameters(body);
+              await issue(exchange, { body, ...presented });
+            });
+          });
+        await repeatingLostRefresh(exchange, body, attempt);
+      },
     },
     userinfo,
     userinfoAlias: userinfo,
     profile,
     profileAlias: profile,
     revoke: {
-      GET: [notWhenStrict(strictness), documentedRevoke],
-      POST: [formBody, eitherRevocation(documentedRevoke, standardRevoke)],
+      GET: async (exchange) => {
+        refuseGet(strictness);
+        await revokeAsDocumented(exchange);
+      },
+      POST: async (exchange) => {
+        const body = await protocolForm(exchange);
+        if (isBearerRevocation(exchange, body)) return revokeAsDocumented(exchange);
+        await withClient(exchange, body, ({ authorization }) =>
+          revokeToken(exchange, { body, authorization }),
+        );
+      },
     },
-    discovery: { "*": [publicDiscovery(services), withQuery(protocol)] },
-    jwks: { "*": [withQuery(protocol)] },
+    discovery: { "*": publicDiscovery(protocol, services) },
+    jwks: { "*": answerQuery },
     par: {
-      "*": [
-        authorizationBody,
-        resources,
-        credentials,
-        checkPushed(strictness, requireRegistered, claims),
-        pushedPoint(services),
-        atomic,
-        withBody(protocol),
-      ],
+      "*": async (exchange) => {
+        const body = await resources(await authorizationForm(exchange));
+        await withClient(exchange, body, async ({ client, authorization }) => {
+          checkPush(exchange, body, client);
+          const pushed = providerParameters(body, exchange, client, claims);
+          // A client without credentials is a stranger: its request consumes the point of the sign-in that follows.
+          if (isOpen(client)) await consumeSignInPoint(exchange, services);
+          await atomic(exchange, async () => {
+            await protocol(exchange, { body: pushed, authorization });
+          });
+        });
+      },
     },
     introspect: {
-      "*": [
-        formBody,
-        atomic,
-        prefetchPresented(units, presentedToken),
-        credentials,
-        confidentialClient,
-        introspection(protocol, configuration.deployments.openid !== undefined),
-      ],
+      "*": async (exchange) => {
+        const body = await protocolForm(exchange);
+        await atomic(exchange, () => {
+          prefetch(units.required(), exchange, body, presentedToken(body));
+          return withClient(exchange, body, async ({ client, authorization }) => {
+            // RFC 7662 section 2.1.
+            if (isOpen(client))
+              throw badRequest("invalid_client", "introspection needs a client with credentials");
+            await introspect(exchange, { body, authorization });
+          });
+        });
+      },
     },
     standardUserinfo: {
-      GET: [atomic, standardUserinfo(protocol, units)],
-      POST: [formBody, atomic, standardUserinfo(protocol, units)],
+      GET: (exchange) => atomic(exchange, () => userinfoOfToken(exchange)),
+      POST: async (exchange) => {
+        const body = await protocolForm(exchange);
+        await atomic(exchange, () => userinfoOfToken(exchange, body));
+      },
     },
-    logout: { "*": [atomic, pageHeaders(pages), signOut(protocol)] },
-    logoutConfirm: { "*": [formBody, atomic, pageHeaders(pages), withBody(protocol)] },
-    logoutSuccess: { "*": [atomic, pageHeaders(pages), withQuery(protocol)] },
-    clientLogo: { "*": [clientLogo(clients)] },
-    pageScript: { "*": [pageScript(pages.script)] },
+    logout: { "*": onPage(signOut(protocol)) },
+    logoutConfirm: {
+      "*": async (exchange) => {
+        const body = await protocolForm(exchange);
+        await onPage(async () => {
+          await protocol(exchange, { body });
+        })(exchange);
+      },
+    },
+    logoutSuccess: { "*": onPage(answerQuery) },
+    clientLogo: { "*": clientLogo(clients) },
+    pageScript: { "*": pageScript(pages.script) },
     interaction: {
-      GET: [inBrowser, atomic, ({ ctx }) => interactions.show(ctx)],
-      POST: [inBrowser, atomic, ({ ctx }) => interactions.submit(ctx)],
+      GET: (exchange) => atomic(exchange, () => interactions.show(exchange.ctx)),
+      POST: (exchange) => atomic(exchange, () => interactions.submit(exchange.ctx)),
     },
     confirm: {
-      GET: [({ ctx }) => confirm.show(ctx, parseFields(ctx.querystring).one("token"))],
-      POST: [({ ctx }) => confirm.submit(ctx)],
+      GET: ({ ctx }) => confirm.show(ctx, parseFields(ctx.querystring).one("token")),
+      POST: ({ ctx }) => confirm.submit(ctx),
     },
   };
 }
 
-/** The steps of a page under `{base}/account`. */
-export function accountSteps({ methods }: AccountPage): StepsByMethod {
-  const rows = Object.entries(methods).map(([method, handler]) => [method, [accountStep(handler)]]);
-  return Object.fromEntries(rows) as StepsByMethod;
+/** The handlers of a page under `{base}/account`. A malformed or repeated query parameter is a 400. */
+export function accountHandlers({ methods }: AccountPage): HandlersByMethod {
+  const rows = Object.entries(methods).map(([method, handler]): [string, Handler] => [
+    method,
+    async ({ ctx, path, uid = "" }) => {
+      const query = parseFields(ctx.querystring);
+      if (query.repeated().length > 0) throw invalidRequest("a parameter is repeated");
+      await handler(ctx, { path, id: uid, query: new Map(query.entries()) });
+    },
+  ]);
+  return Object.fromEntries(rows);
 }
 
-/** A malformed or repeated query parameter is a 400. */
-function accountStep(handler: AccountPage["methods"][string]): Step {
-  return async ({ ctx, path, uid = "" }) => {
-    const query = parseFields(ctx.querystring);
-    if (query.repeated().length > 0) throw invalidRequest("a parameter is repeated");
-    await handler(ctx, { path, id: uid, query: new Map(query.entries()) });
-  };
-}
-
-/** A sign-in begins and continues in one browser. */
-function ofBrowser(findBrowser: FindBrowser): Step {
-  return (exchange, next) => {
-    exchange.browser = findBrowser(exchange.ctx);
-    return next();
-  };
-}
-
-/**
- * One request, one write: commits what the following steps write once they succeed. It also commits if they refuse the
- * request with a client error, because revoking a replayed family is part of such a refusal. A fault commits nothing, and neither does a HEAD request.
- */
-function atomically(units: UnitsOfWork): Step {
-  return async (exchange, next) => {
-    await units.run(exchange, async (unit) => {
+function atomically(units: UnitsOfWork): Atomic {
+  return (exchange, work) =>
+    units.run(exchange, async (unit) => {
       let refusal: EndpointError | undefined;
       try {
-        await next();
+        await work();
       } catch (error) {
         if (!(error instanceof EndpointError) || error.status >= 500 || error.status === 429) throw error;
         refusal = error;
@@ -214,5 +237,4 @@ function atomically(units: UnitsOfWork): Step {
       if (!exchange.isHead) await unit.commit();
       if (refusal) throw refusal;
     });
-  };
 }

@@ -41,14 +41,17 @@ export function restoreHeaders(
   for (const [name, value] of Object.entries(before)) if (value !== undefined) res.setHeader(name, value);
 }
 
-/** Puts an error on the response. */
+/** Puts an error on the response. @returns the error if it is no fault of the caller. */
 export async function respondWithError(
   exchange: EndpointExchange,
   thrown: unknown,
   services: Pick<ProviderServices, "pages" | "events" | "onDefect">,
-): Promise<void> {
+): Promise<unknown> {
   const error = clientError(thrown, exchange);
-  if (error === undefined) return respondWithFault(exchange, thrown, services);
+  if (error === undefined) {
+    respondWithFault(exchange, thrown, services);
+    return thrown;
+  }
   const { ctx } = exchange;
   const { status, challenge } = statusFor(exchange, error);
   if (wantsPage(exchange)) {
@@ -63,7 +66,8 @@ export async function respondWithError(
   if (error.closes && ctx.req.httpVersionMajor === 1) ctx.set("Connection", "close");
   if (error.allow !== undefined) ctx.set("Allow", error.allow.join(", "));
   ctx.set("Cache-Control", "no-store");
-  emitRefusal(exchange, error, services);
+  await emitRefusal(exchange, error, services);
+  return undefined;
 }
 
 /** The client's own error, or a lost race; `undefined` for a fault of the service. */
@@ -79,13 +83,12 @@ function clientError(
   });
 }
 
-async function respondWithFault(
+function respondWithFault(
   exchange: EndpointExchange,
   fault: unknown,
   { pages, events, onDefect }: Pick<ProviderServices, "pages" | "events" | "onDefect">,
-): Promise<void> {
+): void {
   const { ctx, endpoint } = exchange;
-  exchange.fault = fault;
   const isExpected = fault instanceof StorageUnavailable;
   if (!isExpected) onDefect(fault);
   const { code = "defect" } = fault as { code?: unknown };
@@ -121,13 +124,15 @@ function pageProblem({ error, message, retryAfter }: EndpointError, status: numb
   return { status, error: code, description: message, ...(retryAfter === undefined ? {} : { retryAfter }) };
 }
 
-function emitRefusal(
-  { endpoint, client, body }: EndpointExchange,
+async function emitRefusal(
+  exchange: EndpointExchange,
   { error }: EndpointError,
   { events }: Pick<ProviderServices, "events">,
-): void {
+): Promise<void> {
+  const { endpoint, client } = exchange;
   if (endpoint === "token") {
-    const grant_type = GRANT_TYPES.find((known) => known === body?.one("grant_type"));
+    const sent = await exchange.fields().catch(() => undefined);
+    const grant_type = GRANT_TYPES.find((known) => known === sent?.one("grant_type"));
     events.emit("tokens.refused", {
       error,
       ...(grant_type === undefined ? {} : { grant_type }),

@@ -1,8 +1,8 @@
 /** Introspection (RFC 7662), and which parts of a response clients see. */
 import { publicScope } from "../provider/claims.ts";
 import { EndpointError } from "./errors.ts";
-import type { Step } from "./exchange.ts";
-import type { Protocol } from "./protocol.ts";
+import type { EndpointExchange } from "./exchange.ts";
+import type { ClientForm, Protocol } from "./protocol.ts";
 import { TOKEN_PARAMETERS } from "./revoke.ts";
 
 const MEMBERS = [
@@ -26,11 +26,14 @@ const MEMBERS = [
  * Introspects a token. A JWT is not introspected, and says nothing about itself.
  * @param hasIssuer whether there is an issuer that clients know.
  */
-export function introspection(protocol: Protocol, hasIssuer: boolean): Step {
-  return async (exchange) => {
+export function introspection(
+  protocol: Protocol,
+  hasIssuer: boolean,
+): (exchange: EndpointExchange, input: ClientForm) => Promise<void> {
+  return async (exchange, { body, authorization }) => {
     const { ctx } = exchange;
     try {
-      await protocol(exchange, { body: exchange.body!.only(TOKEN_PARAMETERS) });
+      await protocol(exchange, { body: body.only(TOKEN_PARAMETERS), authorization });
     } catch (error) {
       if (!(error instanceof EndpointError) || error.error !== "unsupported_token_type") throw error;
       ctx.status = 200;
@@ -42,8 +45,6 @@ export function introspection(protocol: Protocol, hasIssuer: boolean): Step {
     const all: Record<string, unknown> = {
       sub: found["client_id"],
       ...found,
-      roles: undefined,
-      ...exchange.introspected,
       scope: publicScope(found["scope"]) || undefined,
     };
     if (!hasIssuer) all["iss"] = undefined;

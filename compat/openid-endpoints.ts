@@ -5,38 +5,32 @@ import { appendToQuery, SENT_STATE } from "../provider/responses.ts";
 import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import { EndpointError } from "./errors.ts";
 import { restoreHeaders } from "./error-responses.ts";
-import type { Step } from "./exchange.ts";
-import type { ErrorPages } from "../provider/pages.ts";
+import type { EndpointExchange, Handler } from "./exchange.ts";
 import type { ProviderServices } from "../provider/services.ts";
-import { queryFields } from "./form-fields.ts";
+import { type Fields, queryFields } from "./form-fields.ts";
 import type { Protocol } from "./protocol.ts";
 import { invalidToken } from "./userinfo.ts";
 
-/** Runs oidc-provider with the received form. */
-export function withBody(protocol: Protocol): Step {
-  return async (exchange) => {
-    await protocol(exchange, { body: exchange.body! });
-  };
-}
-
 /** Runs oidc-provider with the received query. */
-export function withQuery(protocol: Protocol): Step {
+export function withQuery(protocol: Protocol): Handler {
   return async (exchange) => {
     await protocol(exchange, { query: queryFields(exchange.ctx.querystring) });
   };
 }
 
 /** The standard userinfo endpoint: Bearer only, no `client_id`, 401 for an invalid token (OpenID Connect Core 5.3). */
-export function standardUserinfo(protocol: Protocol, units: UnitsOfWork): Step {
-  return async (exchange) => {
+export function standardUserinfo(
+  protocol: Protocol,
+  units: UnitsOfWork,
+): (exchange: EndpointExchange, body?: Fields) => Promise<void> {
+  return async (exchange, body) => {
     const { authorization } = exchange.ctx.req.headers;
-    if (authorization !== undefined) exchange.authorization = authorization;
     try {
-      await protocol(exchange, exchange.body ? { body: exchange.body } : {});
+      await protocol(exchange, { authorization, ...(body && { body }) });
     } catch (error) {
       // oidc-provider checks the scope before the audience. A token for an API is not valid here, whatever its scope.
       const isScope = error instanceof EndpointError && error.error === "insufficient_scope";
-      const token = authorization?.split(" ")[1] ?? exchange.body?.one("access_token");
+      const token = authorization?.split(" ")[1] ?? body?.one("access_token");
       if (!isScope || token === undefined) throw error;
       const found = units.required().known("AccessToken", artifactKey(token));
       throw found?.payload["aud"] === undefined ? error : invalidToken();
@@ -46,9 +40,10 @@ export function standardUserinfo(protocol: Protocol, units: UnitsOfWork): Step {
 
 /** Removes internal values from the discovery document (OpenID Connect Discovery 1.0 section 3). */
 export const publicDiscovery =
-  ({ people }: Pick<ProviderServices, "people">): Step =>
-  async ({ ctx }, next) => {
-    await next();
+  (protocol: Protocol, { people }: Pick<ProviderServices, "people">): Handler =>
+  async (exchange) => {
+    const { ctx } = exchange;
+    await protocol(exchange, { query: queryFields(ctx.querystring) });
     const document = ctx.body as Record<string, unknown> | undefined;
     if (typeof document !== "object" || document === null) return;
     for (const member of ["scopes_supported", "claims_supported"]) {
@@ -87,7 +82,7 @@ function describeEndpoints(document: Record<string, unknown>): void {
  * Runs RP-initiated logout. A browser without a session has nothing to end or to be asked: it goes on at once, and nothing is
  * stored.
  */
-export function signOut(protocol: Protocol): Step {
+export function signOut(protocol: Protocol): Handler {
   return async (exchange) => {
     const { ctx, deployment } = exchange;
     const headers = ctx.res.getHeaders();
@@ -109,12 +104,4 @@ export function signOut(protocol: Protocol): Step {
 /** @param state as the client sent it; `undefined`: it gets none. */
 function goesOnAt(address: string, state: string | undefined): string {
   return state === undefined ? address : appendToQuery(address, { state });
-}
-
-/** Pages that oidc-provider renders itself get the security headers of ours. */
-export function pageHeaders(pages: Pick<ErrorPages, "security">): Step {
-  return async ({ ctx }, next) => {
-    pages.security(ctx);
-    await next();
-  };
 }

@@ -2,7 +2,7 @@
 import type { Context } from "koa";
 import type { PageScript } from "../provider/pages.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
-import type { Step } from "./exchange.ts";
+import type { Handler } from "./exchange.ts";
 
 /** How long a browser keeps a file whose digest is in the address: a year. */
 const LIFETIME_SECONDS = 31_536_000;
@@ -35,7 +35,7 @@ function sendFile(
 }
 
 /** The script of the pages. */
-export function pageScript({ text, digest }: PageScript): Step {
+export function pageScript({ text, digest }: PageScript): Handler {
   const body = Buffer.from(text);
   return async ({ ctx }) => {
     fileHeaders(ctx);
@@ -44,7 +44,7 @@ export function pageScript({ text, digest }: PageScript): Step {
 }
 
 /** 200 with the image, 304 if the browser has it already, 404 if there is none. */
-export function clientLogo(clients: Pick<ClientInternals, "logo">): Step {
+export function clientLogo(clients: Pick<ClientInternals, "logo">): Handler {
   return async ({ ctx, uid = "" }) => {
     fileHeaders(ctx);
     const logo = await clients.logo(uid);

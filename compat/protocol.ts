@@ -23,6 +23,14 @@ import type { Fields } from "./form-fields.ts";
 export interface ProtocolInput {
   readonly query?: Fields;
   readonly body?: Fields;
+  /** The `Authorization` header; `undefined` hides that of the request. */
+  readonly authorization?: string | undefined;
+}
+
+/** A form with the credentials of its client. */
+export interface ClientForm {
+  readonly body: Fields;
+  readonly authorization: string | undefined;
 }
 
 /** The answer of oidc-provider. Its headers are already on the response. */
@@ -49,7 +57,7 @@ export function createProtocol(
     if (unit?.failure !== undefined) throw unit.failure;
     const { status, body } = answer;
     if (status >= 500) throw new Error(`oidc-provider answered ${status} at ${exchange.endpoint}`);
-    const problem = problemOf(exchange, answer);
+    const problem = problemOf(answer);
     const { ctx } = exchange;
     if (problem) {
       if (problem.error === WRONG_PROOF) await countWrongProof(exchange, services);
@@ -58,7 +66,7 @@ export function createProtocol(
         status === 404 ? 400 : status,
         documentedCode(problem.error, problem.description),
         problem.description,
-        retryAfter === undefined ? {} : { retryAfter },
+        retryAfter === 0 ? {} : { retryAfter },
       );
     }
     if (body !== undefined && body !== null) ctx.body = body;
@@ -70,7 +78,7 @@ export function createProtocol(
 
 async function run(
   exchange: EndpointExchange,
-  { query, body }: ProtocolInput,
+  { query, body, authorization }: ProtocolInput,
   currentProvider: CurrentProvider,
   sessionCookie: string,
 ): Promise<ProtocolAnswer> {
@@ -80,7 +88,7 @@ async function run(
       throw invalidRequest(`a JWT is nested deeper than ${MAX_JSON_LEVELS} levels`);
   const search = query?.toString() ?? "";
   const form = ctx.method === "POST" ? (body?.toString() ?? "") : undefined;
-  const headers = headersFor(exchange, form);
+  const headers = headersFor(exchange, form, authorization);
   const cookie = withoutDoubleCookie(headers.cookie, sessionCookie);
   if (cookie !== headers.cookie) headers.cookie = cookie;
   const url = search === "" ? path : `${path}?${search}`;
@@ -147,14 +155,18 @@ const HIDDEN_HEADERS: ReadonlySet<string> = new Set(["origin", "authorization"])
 /** They describe the received body, which is replaced. */
 const BODY_HEADERS: ReadonlySet<string> = new Set(["transfer-encoding", "content-encoding"]);
 
-function headersFor(exchange: EndpointExchange, form: string | undefined): IncomingHttpHeaders {
+function headersFor(
+  exchange: EndpointExchange,
+  form: string | undefined,
+  authorization: string | undefined,
+): IncomingHttpHeaders {
   const open = isPublic(exchange);
   const headers: IncomingHttpHeaders = {};
   for (const [name, value] of Object.entries(exchange.ctx.req.headers)) {
     if (!open && HIDDEN_HEADERS.has(name)) continue;
     if (form === undefined || !BODY_HEADERS.has(name)) headers[name] = value;
   }
-  if (exchange.authorization !== undefined) headers.authorization = exchange.authorization;
+  if (authorization !== undefined) headers.authorization = authorization;
   if (form !== undefined) {
     headers["content-type"] = "application/x-www-form-urlencoded";
     headers["content-length"] = String(Buffer.byteLength(form));
@@ -205,8 +217,8 @@ function clear(holder: object): void {
 const WRONG_SECRET = "client authentication failed";
 
 /** A client that tried too many secrets is refused, even with the right one, and cannot tell the difference. */
-async function requireAllowedClient({ verdict }: Exchange, unit: Unit | undefined): Promise<void> {
-  const { allowed, retryAfter } = (await verdict) ?? { allowed: true, retryAfter: 0 };
+async function requireAllowedClient({ authentication }: Exchange, unit: Unit | undefined): Promise<void> {
+  const { allowed, retryAfter } = await authentication.verdict;
   if (allowed) return;
   const refusal = new EndpointError(401, "invalid_client", WRONG_SECRET, { retryAfter });
   // A failed unit commits nothing. Other refusals do commit: they may revoke a family.
@@ -236,16 +248,12 @@ interface ProviderError {
 }
 
 /** The error that oidc-provider reports, whether it rendered JSON or requested an error page. */
-function problemOf({ problem }: Exchange, { body, status }: ProtocolAnswer): ProviderError | undefined {
-  if (problem) return providerError(problem.error, problem.error_description);
+function problemOf({ body, status }: ProtocolAnswer): ProviderError | undefined {
   if (status < 400) return undefined;
   const { error, error_description: description } = (body ?? {}) as {
     error?: unknown;
     error_description?: unknown;
   };
-  return providerError(typeof error === "string" ? error : "invalid_request", description);
-}
-
-function providerError(error: string, description: unknown): ProviderError {
-  return { error, description: describedError(error, description) };
+  const code = typeof error === "string" ? error : "invalid_request";
+  return { error: code, description: describedError(code, description) };
 }

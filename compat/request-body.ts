@@ -4,7 +4,7 @@ import type * as KoaBody from "koa-body";
 import { isTooDeep, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
 import { badRequest, invalidRequest } from "./errors.ts";
 import { boundedFields, Fields, parseFields } from "./form-fields.ts";
-import type { Step } from "./exchange.ts";
+import type { EndpointExchange } from "./exchange.ts";
 
 const FORM = "application/x-www-form-urlencoded";
 export const JSON_TYPE = "application/json";
@@ -153,16 +153,14 @@ function shallow(body: unknown): unknown {
   return body;
 }
 
-/** Reads the form of a protocol endpoint into `exchange.body`. */
-export const formBody: Step = async (exchange, next) => {
-  exchange.body = boundedFields(new Fields([...(await exchange.form())]));
-  await next();
-};
+/** The form of a protocol endpoint. */
+export async function protocolForm(exchange: EndpointExchange): Promise<Fields> {
+  return boundedFields(requireSingle(await exchange.fields()));
+}
 
-/** Reads the form of an authorization, which may name several APIs, into `exchange.body`. */
-export const authorizationBody: Step = async (exchange, next) => {
-  const fields = (await exchange.received) ?? new Fields();
+/** The form of an authorization, which may name several APIs. */
+export async function authorizationForm(exchange: EndpointExchange): Promise<Fields> {
+  const fields = await exchange.fields();
   requireSingle(fields.without(["resource"]));
-  exchange.body = boundedFields(fields);
-  await next();
-};
+  return boundedFields(fields);
+}

@@ -1,14 +1,15 @@
 /** The parameter `resource` (RFC 8707), before anything else reads it (decisions.md, What is an API?). */
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
-import type { Step } from "./exchange.ts";
 import type { Fields } from "./form-fields.ts";
 
 /** An origin with a slash behind it, as many clients write it because they make URLs of identifiers. */
 const ORIGIN_WITH_SLASH = /^https?:\/\/[^/?#]+\/$/;
 
-/** Takes the slash from `https://host/` if the registered identifier is `https://host`. Nothing behind this step sees it. */
-export function registeredResources({ findApi }: Pick<DirectoryRecords, "findApi">): Step {
-  async function registered(fields: Fields): Promise<Fields> {
+/** Removes the slash of `https://host/` if the registered identifier is `https://host`. */
+export function registeredResources({
+  findApi,
+}: Pick<DirectoryRecords, "findApi">): (fields: Fields) => Promise<Fields> {
+  return async (fields) => {
     const named = new Set(fields.all("resource").filter((each) => ORIGIN_WITH_SLASH.test(each)));
     if (named.size === 0) return fields;
     const known = new Map<string, string>();
@@ -18,11 +19,5 @@ export function registeredResources({ findApi }: Pick<DirectoryRecords, "findApi
       if (exact === undefined && other !== undefined) known.set(each, plain);
     }
     return fields.map("resource", (each) => known.get(each) ?? each);
-  }
-
-  return async (exchange, next) => {
-    if (exchange.query !== undefined) exchange.query = await registered(exchange.query);
-    if (exchange.body !== undefined) exchange.body = await registered(exchange.body);
-    await next();
   };
 }

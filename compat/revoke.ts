@@ -4,8 +4,9 @@ import { artifactRef } from "../records/artifacts/artifact-kinds.ts";
 import { Changes } from "../records/records.ts";
 import type { StorageServices } from "../records/services.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
-import type { EndpointExchange, Step } from "./exchange.ts";
-import type { Protocol } from "./protocol.ts";
+import type { Atomic, EndpointExchange } from "./exchange.ts";
+import type { Fields } from "./form-fields.ts";
+import type { ClientForm, Protocol } from "./protocol.ts";
 import { invalidToken, type TokenStep } from "./userinfo.ts";
 
 /** The parameters of RFC 7009 and RFC 7662. oidc-provider accepts smaller forms than the 64 KiB that we accept. */
@@ -19,35 +20,26 @@ export const TOKEN_PARAMETERS = [
 ] as const;
 
 /** `profile: strict` accepts no credentials and changes nothing in a GET. */
-export function notWhenStrict(profile: "documented" | "strict"): Step {
-  return async (_exchange, next) => {
-    if (profile === "strict") throw invalidRequest("revoke with POST: GET is turned off (profile: strict)");
-    await next();
-  };
+export function refuseGet(profile: "documented" | "strict"): void {
+  if (profile === "strict") throw invalidRequest("revoke with POST: GET is turned off (profile: strict)");
 }
 
 /** A link that the browser prefetches revokes nothing. */
-export const notPrefetched: Step = async ({ ctx }, next) => {
+export function refusePrefetch({ ctx }: EndpointExchange): void {
   const purpose = `${ctx.get("sec-purpose")} ${ctx.get("purpose")}`.toLowerCase();
   if (purpose.includes("prefetch") || purpose.includes("prerender")) {
     throw invalidRequest("this address must not be prefetched");
   }
-  await next();
-};
+}
 
-/** Chooses between the two forms. */
-export function eitherRevocation(documented: Step, standard: Step): Step {
-  return async (exchange, next) => {
-    const { ctx, body } = exchange;
-    const isBearer = /^bearer(?: |$)/i.test(ctx.get("authorization"));
-    const hasToken = body?.has("token") ?? false;
-    if (isBearer && hasToken)
-      throw invalidRequest("send the token in the header or in the body, not in both");
-    if (isBearer && body?.has("client_id")) throw invalidRequest("send client_id in the query");
-    if (isBearer) return documented(exchange, next);
-    if (hasToken) return standard(exchange, next);
-    throw invalidRequest("the token is missing");
-  };
+/** @returns whether the request revokes the bearer token in its header, as documented, and not one in the body. */
+export function isBearerRevocation({ ctx }: EndpointExchange, body: Fields): boolean {
+  const isBearer = /^bearer(?: |$)/i.test(ctx.get("authorization"));
+  const hasToken = body.has("token");
+  if (isBearer && hasToken) throw invalidRequest("send the token in the header or in the body, not in both");
+  if (isBearer && body.has("client_id")) throw invalidRequest("send client_id in the query");
+  if (!isBearer && !hasToken) throw invalidRequest("the token is missing");
+  return isBearer;
 }
 
 /**
@@ -69,20 +61,23 @@ export function revokeBearer({ storage, events }: Pick<StorageServices, "storage
 }
 
 /** Revokes the client's token as RFC 7009 says. A token that a concurrent request has revoked is no error. */
-export function standardRevocation(protocol: Protocol, atomic: Step): Step {
-  const revoke = (exchange: EndpointExchange): Promise<void> =>
-    atomic(exchange, async () => {
-      await protocol(exchange, { body: exchange.body!.only(TOKEN_PARAMETERS) });
-    });
-  return async (exchange) => {
+export function standardRevocation(
+  protocol: Protocol,
+  atomic: Atomic,
+): (exchange: EndpointExchange, input: ClientForm) => Promise<void> {
+  return async (exchange, { body, authorization }) => {
+    const revoke = (): Promise<void> =>
+      atomic(exchange, async () => {
+        await protocol(exchange, { body: body.only(TOKEN_PARAMETERS), authorization });
+      });
     try {
-      await revoke(exchange).catch((error: unknown) => {
+      await revoke().catch((error: unknown) => {
         // Another request may have used the same assertion: then this one is refused, and has ended nothing.
-        if (!(error instanceof ConditionFailed) || !exchange.body?.has("client_assertion")) throw error;
-        return revoke(exchange);
+        if (!(error instanceof ConditionFailed) || !body.has("client_assertion")) throw error;
+        return revoke();
       });
     } catch (error) {
-      const isOther = isUnsupportedType(error) && !isAccessJwt(exchange.body?.one("token"));
+      const isOther = isUnsupportedType(error) && !isAccessJwt(body.one("token"));
       if (!(error instanceof ConditionFailed) && !isOther) throw error;
       exchange.ctx.status = 200;
     }

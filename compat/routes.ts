@@ -1,11 +1,12 @@
-/** The middleware: finds the endpoint of a request, runs its steps within their time limits, and sends the response. */
+/** The middleware: finds the endpoint of a request, runs its handler within their time limits, and sends the response. */
 import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
 import type { Context, Middleware, Next } from "koa";
 import { wideNetwork } from "../accounts/limits/networks.ts";
 import { withTimeout } from "../core/with-timeout.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { discoveryAdvice, type EndpointName } from "../config/deployments.ts";
-import { type Exchange, withExchange } from "../provider/exchange.ts";
+import { type Exchange, newAuthentication, withExchange } from "../provider/exchange.ts";
+import type { Browser } from "../provider/sessions/browser-cookie.ts";
 import { StorageUnavailable } from "../core/errors.ts";
 import { FairDoor } from "../core/fair-queue.ts";
 import { Running } from "../core/running.ts";
@@ -14,8 +15,9 @@ import { createDispatch, type Destination } from "./dispatch.ts";
 import { createCrossOrigin, type CrossOriginRequest } from "./cross-origin.ts";
 import { respondWithError, restoreHeaders } from "./error-responses.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
-import type { EndpointExchange, Step } from "./exchange.ts";
+import type { EndpointExchange, Handler } from "./exchange.ts";
 import type { EndpointServices } from "./services.ts";
+import { Fields } from "./form-fields.ts";
 import { createLeadToHost } from "./other-host.ts";
 import { requestIdOf } from "./request-log.ts";
 import {
@@ -58,7 +60,7 @@ export interface ServiceRoutes {
 }
 
 export function createRoutes(services: EndpointServices): ServiceRoutes {
-  const { configuration, clients, events, onWarning, onRequest } = services;
+  const { configuration, clients, events, findBrowser, onWarning, onRequest } = services;
   const find = createDispatch(services);
   const arrivals = createArrivals(services);
   const batchStart = createBatchStart();
@@ -67,6 +69,7 @@ export function createRoutes(services: EndpointServices): ServiceRoutes {
 
   function begin(koa: Context, { route, path, uid, step }: Destination): EndpointExchange {
     const { deployment, endpoint } = route;
+    let browser: Browser | undefined;
     const exchange = {
       requestId: requestIdOf(koa.req, configuration.proxy),
       deployment,
@@ -78,6 +81,14 @@ export function createRoutes(services: EndpointServices): ServiceRoutes {
       isHead: koa.method === "HEAD",
       receivedAt: performance.now(),
       deadline: deadlineFromNow(configuration),
+      /** Most requests don't ask for it. */
+      get browser() {
+        return (browser ??= findBrowser(koa));
+      },
+      client: undefined,
+      authentication: newAuthentication(),
+      retryAfter: 0,
+      fields: async () => new Fields(),
       form: async () => new Map<string, string>(),
       json: async () => undefined,
       onSuccess: [],
@@ -90,10 +101,11 @@ export function createRoutes(services: EndpointServices): ServiceRoutes {
   const leadToHost = createLeadToHost(configuration, onWarning);
   const isWellKnown = createWellKnown(configuration);
 
-  async function answer(exchange: EndpointExchange, destination: Destination): Promise<void> {
-    if (leadToHost(exchange.ctx, destination)) return;
+  /** @returns the error if the request fails through no fault of its caller. */
+  async function answer(exchange: EndpointExchange, destination: Destination): Promise<unknown> {
+    if (leadToHost(exchange.ctx, destination)) return undefined;
     await batchStart();
-    await serve(exchange, { destination, receive, crossOrigin: crossOrigin.begin(exchange) }, services);
+    return serve(exchange, { destination, receive, crossOrigin: crossOrigin.begin(exchange) }, services);
   }
 
   const gate = createRequestGate(async (ctx, next) => {
@@ -107,8 +119,11 @@ export function createRoutes(services: EndpointServices): ServiceRoutes {
     const exchange = begin(ctx, destination);
     arrivals.note(ctx.req, destination);
     ctx.set("X-Request-Id", exchange.requestId);
-    await answer(exchange, destination).finally(() => {
-      const { requestId, endpoint, receivedAt, address, client, fault } = exchange;
+    let fault: unknown;
+    try {
+      fault = await answer(exchange, destination);
+    } finally {
+      const { requestId, endpoint, receivedAt, address, client } = exchange;
       const seconds = (performance.now() - receivedAt) / 1000;
       const report = (): void =>
         onRequest({
@@ -125,7 +140,7 @@ export function createRoutes(services: EndpointServices): ServiceRoutes {
         });
       if (ctx.res.closed) report();
       else ctx.res.once("close", report);
-    });
+    }
   });
   return {
     middleware: gate.middleware,
@@ -243,43 +258,45 @@ function deadlineFromNow({ clock }: Configuration): number {
   return clock.now() + COMMIT_TIMEOUT_MS;
 }
 
-/** What {@link serve} does besides the steps. */
+/** What {@link serve} does besides the handler. */
 interface Serving {
   readonly destination: Destination;
   readonly receive: Receive;
   readonly crossOrigin: CrossOriginRequest | undefined;
 }
 
+/** @returns the error if the request fails through no fault of its caller. */
 async function serve(
   exchange: EndpointExchange,
   { destination, receive, crossOrigin }: Serving,
   services: EndpointServices,
-): Promise<void> {
+): Promise<unknown> {
   const { ctx } = exchange;
   const headers = ctx.res.getHeaders();
   let leave: (() => void) | undefined;
   try {
-    const step = crossOrigin?.isPreflight ? answerPreflight : stepFor(ctx.method, destination);
+    const handler = crossOrigin?.isPreflight ? answerPreflight : handlerFor(ctx.method, destination);
     ctx.set("Cache-Control", "no-store");
     if (ctx.method === "POST") leave = await receive(exchange);
     await withTimeout(
       WORK_TIMEOUT_MS,
-      run(exchange, step),
+      run(exchange, handler),
       () => new StorageUnavailable("the request was not done in time", { reason: "timeout" }),
     );
   } catch (error) {
     restoreHeaders(exchange, headers);
     ctx.body = null;
-    await respondWithError(exchange, error, services);
+    const fault = await respondWithError(exchange, error, services);
     await crossOrigin?.addHeaders();
     if (exchange.isHead) setNoCookies(exchange, headers);
-    return;
+    return fault;
   } finally {
     leave?.();
   }
   await crossOrigin?.addHeaders();
-  if (exchange.isHead) return setNoCookies(exchange, headers);
-  for (const notify of exchange.onSuccess) notify();
+  if (exchange.isHead) setNoCookies(exchange, headers);
+  else for (const notify of exchange.onSuccess) notify();
+  return undefined;
 }
 
 /** A HEAD request changes nothing, in the browser neither. The cookies of the host application stay. */
@@ -290,16 +307,16 @@ function setNoCookies({ ctx: { res } }: EndpointExchange, before: OutgoingHttpHe
 }
 
 /** The headers say what the browser may do. */
-const answerPreflight: Step = async ({ ctx }) => {
+const answerPreflight: Handler = async ({ ctx }) => {
   ctx.status = 204;
 };
 
-function stepFor(method: string, { route, isAmbiguous }: Destination): Step {
+function handlerFor(method: string, { route, isAmbiguous }: Destination): Handler {
   if (isAmbiguous) throw invalidRequest("the Host must be that of one of the deployments");
-  const { methods, steps } = route;
+  const { methods, handlers } = route;
   const row = method === "HEAD" ? "GET" : method;
-  const step = methods.includes(method) ? (steps.get(row) ?? steps.get("*")) : undefined;
-  if (step !== undefined) return step;
+  const handler = methods.includes(method) ? (handlers.get(row) ?? handlers.get("*")) : undefined;
+  if (handler !== undefined) return handler;
   throw new EndpointError(405, "invalid_request", `the method must be ${methods.join(" or ")}`, {
     allow: methods,
   });
@@ -312,7 +329,7 @@ const JSON_ENDPOINTS: ReadonlySet<EndpointName> = new Set(["interaction", "confi
 type Receive = (exchange: EndpointExchange) => Promise<(() => void) | undefined>;
 
 /**
- * Waits for the body. The step that needs the form reports what is wrong with it. The time limits of the request start
+ * Waits for the body. The handler that needs the form reports what is wrong with it. The time limits of the request start
  * with its last byte, so a slow sender takes no time from the service.
  */
 function createReceiver(configuration: Configuration): Receive {
@@ -321,16 +338,10 @@ function createReceiver(configuration: Configuration): Receive {
   const door = new FairDoor(MAX_SUBMITTED, "too many forms are submitted at once");
   return async (exchange) => {
     const isJson = JSON_ENDPOINTS.has(exchange.endpoint) && exchange.ctx.request.type === JSON_TYPE;
-    const body: Promise<unknown> = isJson ? acceptJson(exchange, readBody) : acceptForm(exchange, readBody);
-    const settled = body.then(
-      () => undefined,
-      () => undefined,
-    );
-    await withTimeout(
-      BODY_TIMEOUT_MS,
-      settled,
-      () => new EndpointError(400, "invalid_request", "the body did not arrive in time", { closes: true }),
-    );
+    const body = isJson ? acceptJson(exchange, readBody) : acceptForm(exchange, readBody);
+    await body.catch((error: unknown) => {
+      if (error instanceof EndpointError && error.closes) throw error;
+    });
     exchange.receivedAt = performance.now();
     exchange.deadline = deadlineFromNow(configuration);
     // Only now: slow bodies must not keep the neighbors of their network out.
@@ -338,23 +349,30 @@ function createReceiver(configuration: Configuration): Receive {
   };
 }
 
+const inTime = <T>(body: Promise<T>): Promise<T> =>
+  withTimeout(
+    BODY_TIMEOUT_MS,
+    body,
+    () => new EndpointError(400, "invalid_request", "the body did not arrive in time", { closes: true }),
+  );
+
 function acceptForm(exchange: EndpointExchange, read: BodyReader): Promise<unknown> {
-  const received = readFields(exchange.ctx, read);
-  exchange.received = received;
-  exchange.form = () => readForm(received);
-  return received;
+  const fields = inTime(readFields(exchange.ctx, read));
+  exchange.fields = () => fields;
+  exchange.form = () => readForm(fields);
+  return fields;
 }
 
 function acceptJson(exchange: EndpointExchange, read: BodyReader): Promise<unknown> {
-  const json = readJson(exchange.ctx, read);
+  const json = inTime(readJson(exchange.ctx, read));
   exchange.json = () => json;
   return json;
 }
 
-/** Runs the steps. They may continue after the time limit; the response does not wait for them. */
-async function run(exchange: EndpointExchange, step: Step): Promise<void> {
+/** Runs the handler. It may continue after the time limit; the response does not wait for it. */
+async function run(exchange: EndpointExchange, handler: Handler): Promise<void> {
   try {
-    await step(exchange, () => Promise.resolve());
+    await handler(exchange);
   } finally {
     for (const release of exchange.onSettled) release();
   }

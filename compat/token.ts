@@ -1,15 +1,16 @@
 /** The documented token endpoint, in front of oidc-provider's. */
-import compose from "koa-compose";
 import { DEFAULT_KIND, KINDS } from "../accounts/clients/client-kinds.ts";
 import { artifactKey, isPresentable } from "../provider/adapter.ts";
-import type { UnitsOfWork } from "../provider/unit-of-work.ts";
+import type { Unit } from "../provider/unit-of-work.ts";
 import { ConditionFailed } from "../core/errors.ts";
 import type { ServiceEmitter } from "../core/events.ts";
+import { apiOf } from "../provider/apis.ts";
 import { publicScope } from "../provider/claims.ts";
+import type { PresentedClient } from "./client-credentials.ts";
 import { badRequest, type EndpointError, invalidRequest } from "./errors.ts";
-import type { Step } from "./exchange.ts";
+import type { EndpointExchange } from "./exchange.ts";
 import type { Fields } from "./form-fields.ts";
-import type { Protocol } from "./protocol.ts";
+import type { ClientForm, Protocol } from "./protocol.ts";
 import type { TokenOwners } from "./userinfo.ts";
 
 /** What a request presents: the model of oidc-provider that it may be, and the text that was sent. */
@@ -36,24 +37,28 @@ export function presentedToken(body: Fields): readonly Presented[] {
  * Begins to read what is presented while the client is being read: one round trip to the store instead of two. A caller
  * that presents no secret causes no read.
  */
-export function prefetchPresented(units: UnitsOfWork, presented: typeof presentedToken): Step {
-  return async ({ body, ctx }, next) => {
-    const hasSecret = ctx.req.headers.authorization !== undefined || body?.has("client_secret");
-    for (const [model, identifier] of body && hasSecret ? presented(body) : []) {
-      if (identifier !== undefined && isPresentable(identifier))
-        units.required().prefetch(model, artifactKey(identifier));
-    }
-    await next();
-  };
+export function prefetch(
+  unit: Unit,
+  { ctx }: EndpointExchange,
+  body: Fields,
+  presented: readonly Presented[],
+): void {
+  if (ctx.req.headers.authorization === undefined && !body.has("client_secret")) return;
+  for (const [model, identifier] of presented)
+    if (identifier !== undefined && isPresentable(identifier)) unit.prefetch(model, artifactKey(identifier));
 }
 
-/** oidc-provider lets clients with one registered address omit it; the documented interface does not. */
-export const requiredRedirect: Step = async ({ body }, next) => {
-  if (body?.one("grant_type") === "authorization_code" && !body.one("redirect_uri")) {
+/**
+ * What oidc-provider does not require: a redirect address, which clients with one registered address may omit there; and that a
+ * request of the password grant, whose tokens are for no API, names none (RFC 8707 section 2).
+ */
+export function requireTokenParameters(body: Fields): void {
+  const grantType = body.one("grant_type");
+  if (grantType === "authorization_code" && !body.one("redirect_uri"))
     throw invalidRequest("redirect_uri is missing");
-  }
-  await next();
-};
+  if (grantType === "password" && body.has("resource"))
+    throw badRequest("invalid_target", "the password grant gives no tokens for a resource");
+}
 
 /**
  * The parameters of the supported grants. RFC 6749 section 3.2 says to ignore others, and oidc-provider accepts smaller
@@ -83,46 +88,45 @@ const MEMBERS = ["access_token", "token_type", "expires_in", "refresh_token"] as
  * A refresh request that loses the race for its token runs once more, and then finds the response that the winner left for
  * the reuse window.
  */
-export function repeatingLostRefresh(steps: Step[]): Step {
-  const attempt = compose(steps);
-  return async (exchange) => {
-    try {
-      await attempt(exchange);
-    } catch (error) {
-      if (!(error instanceof ConditionFailed)) throw error;
-      exchange.onSuccess.length = 0;
-      if (exchange.body?.one("grant_type") !== "refresh_token") throw invalidGrant();
-      await attempt(exchange).catch((again: unknown) => {
-        throw again instanceof ConditionFailed ? invalidGrant() : again;
-      });
-    }
-  };
+export async function repeatingLostRefresh(
+  exchange: EndpointExchange,
+  body: Fields,
+  attempt: () => Promise<void>,
+): Promise<void> {
+  try {
+    await attempt();
+  } catch (error) {
+    if (!(error instanceof ConditionFailed)) throw error;
+    exchange.onSuccess.length = 0;
+    if (body.one("grant_type") !== "refresh_token") throw invalidGrant();
+    await attempt().catch((again: unknown) => {
+      throw again instanceof ConditionFailed ? invalidGrant() : again;
+    });
+  }
 }
 
-/** A token of the password grant is for no API, so it is not issued to a request for one (RFC 8707 section 2). */
-export const passwordWithoutResource: Step = async ({ body }, next) => {
-  if (body?.one("grant_type") === "password" && body.has("resource"))
-    throw badRequest("invalid_target", "the password grant gives no tokens for a resource");
-  await next();
-};
-
 /** Issues tokens, and leaves only the documented members in the response. */
-export function issueTokens(protocol: Protocol, owners: TokenOwners, events: ServiceEmitter): Step {
-  return async (exchange) => {
-    const { oidc } = await protocol(exchange, { body: exchange.body!.only(PARAMETERS) });
-    const { ctx, deployment, body, client } = exchange;
+export function issueTokens(
+  protocol: Protocol,
+  owners: TokenOwners,
+  events: ServiceEmitter,
+): (exchange: EndpointExchange, form: ClientForm & PresentedClient) => Promise<void> {
+  return async (exchange, { body, authorization, client }) => {
+    const { oidc } = await protocol(exchange, { body: body.only(PARAMETERS), authorization });
+    const { ctx, deployment } = exchange;
     const all = ctx.body as Record<string, unknown>;
     const documented: Record<string, unknown> = Object.fromEntries(
       MEMBERS.map((member) => [member, all[member]]),
     );
     if (deployment.kind === "openid" && all["id_token"] !== undefined)
       documented["id_token"] = all["id_token"];
-    if (exchange.api !== undefined || (client !== undefined && KINDS[client.kind].behaves === "standard"))
+    const isForApi = oidc !== undefined && apiOf(oidc) !== undefined;
+    if (isForApi || (client !== undefined && KINDS[client.kind].behaves === "standard"))
       documented["scope"] = publicScope(all["scope"]);
     ctx.body = documented;
     const sub = oidc?.entities.Account?.accountId;
     const client_id = oidc?.client?.clientId ?? "";
-    const grant_type = body?.one("grant_type") ?? "";
+    const grant_type = body.one("grant_type") ?? "";
     const kind = client?.kind ?? DEFAULT_KIND;
     exchange.onSuccess.push(() => {
       if (sub !== undefined) owners.add(artifactKey(String(all["access_token"])), sub);

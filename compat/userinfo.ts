@@ -6,7 +6,7 @@ import { DOCUMENTED_FIELDS } from "../accounts/profile-fields.ts";
 import { isCurrent } from "../provider/account.ts";
 import { openedFields } from "../provider/grants/grant.ts";
 import { badRequest, type EndpointError, invalidRequest } from "./errors.ts";
-import type { EndpointExchange, Step } from "./exchange.ts";
+import type { EndpointExchange, Handler } from "./exchange.ts";
 import { queryFields } from "./form-fields.ts";
 
 /** RFC 6750 section 2.1; tokens are accepted in no other place. A JWT may be long. */
@@ -52,7 +52,7 @@ export type TokenStep = (exchange: EndpointExchange, token: BearerToken) => Prom
 export function bearer(
   { storage, clients, accounts }: Pick<AccountServices, "storage" | "clients" | "accounts">,
   owners: TokenOwners,
-): (step: TokenStep) => Step {
+): (step: TokenStep) => Handler {
   const { artifacts } = storage;
   return (step) => async (exchange) => {
     const { authorization } = exchange.ctx.req.headers;

@@ -87,7 +87,7 @@ export function createEndedSignIns(
     artifact: Artifact | undefined,
   ): EndedReason {
     if (!ctx.req.headers.cookie) return "no-cookies";
-    const digest = ctx.exchange.browser?.digest;
+    const digest = ctx.exchange.browser.digest;
     const owner = request?.browser ?? artifact?.browser;
     if (owner !== undefined && owner !== digest) return "elsewhere";
     if (request !== undefined) return request.expiresAt <= clock.now() ? "expired" : "complete";

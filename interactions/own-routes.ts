@@ -60,20 +60,13 @@ export interface Interactions {
  * @param locate the exchange of a request for this service.
  */
 export function createInteractions(
-  {
-    flow,
-    pages,
-    units,
-    ended,
-    findBrowser,
-  }: Pick<PageServices, "flow" | "pages" | "units" | "ended" | "findBrowser">,
+  { flow, pages, units, ended }: Pick<PageServices, "flow" | "pages" | "units" | "ended">,
   locate: (ctx: Context) => Exchange | undefined,
 ): Interactions {
   /** Commits everything that the work writes, or nothing. */
   async function within<T>(ctx: Context, work: (own: ServiceContext) => Promise<T>): Promise<T | undefined> {
-    const located = locate(ctx);
-    if (located?.endpoint !== "interaction" || located.uid === undefined) return undefined;
-    const exchange = { ...located, browser: findBrowser(ctx) };
+    const exchange = locate(ctx);
+    if (exchange?.endpoint !== "interaction" || exchange.uid === undefined) return undefined;
     const own: ServiceContext = Object.create(ctx, { exchange: { value: exchange } });
     return units.run(exchange, async (unit) => {
       const result = await work(own);

@@ -233,7 +233,7 @@ export function createSignInProtocol(
     if (parJti !== undefined) return {};
     const again = seals.seal(ctx, uid, {
       query: receivedQuery({ ...params, ...(username !== undefined && { login_hint: username }) }),
-      browser: ctx.exchange.browser?.digest ?? "",
+      browser: ctx.exchange.browser.digest,
       expiresAt,
       // Without fractions: the same page always has the same length.
       sealedAt: Math.floor(configuration.clock.now()),

@@ -1,10 +1,11 @@
 /** The adapter of oidc-provider: it stores artifacts under the hash of their identifier, through the unit of work. */
 import { hash } from "node:crypto";
-import type { Adapter, AdapterPayload } from "oidc-provider";
+import { type Adapter, type AdapterPayload, Provider } from "oidc-provider";
 import { seconds } from "../core/clock.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
 import type { Artifact, Payload } from "../records/artifacts/artifact.ts";
-import { currentEpochs, type GrantGenerations } from "./account.ts";
+import type { GrantGenerations } from "./account.ts";
+import { clientRecord } from "./clients.ts";
 import type { ProviderServices } from "./services.ts";
 import { latestEnd } from "./sessions/sessions.ts";
 import type { Unit } from "./unit-of-work.ts";
@@ -123,14 +124,13 @@ function toPayload(artifact: Artifact, id: string | undefined): AdapterPayload {
 }
 
 /**
- * Codes and tokens carry the generations of their grant; the tokens of a `machine` client, which have none, its epochs; and
- * a device code the epoch of its client until a person decides about it.
+ * Codes and tokens carry the generations of their grant; and a device code the epoch of its client until a person decides
+ * about it.
  */
 function giveGenerations({ model, grantKey, payload }: Artifact, unit: Unit): void {
-  if (model === "ClientCredentials" && unit.client !== undefined && unit.api !== undefined)
-    payload["generations"] = currentEpochs(unit.client, unit.api);
-  if (model === DEVICE_CODE && grantKey === undefined && unit.client !== undefined)
-    payload["generations"] = { epoch: unit.client.tokens_epoch };
+  const client = model === DEVICE_CODE ? Provider.ctx?.oidc.client : undefined;
+  if (grantKey === undefined && client !== undefined)
+    payload["generations"] = { epoch: clientRecord(client).tokens_epoch };
   if (!descendants.has(model) || grantKey === undefined) return;
   const generations = unit.known("Grant", grantKey)?.payload["generations"] as GrantGenerations | undefined;
   if (generations === undefined) return;
@@ -142,8 +142,9 @@ function giveGenerations({ model, grantKey, payload }: Artifact, unit: Unit): vo
 /**
  * A sign-in belongs to the browser in which it began, whatever cookies that browser has on the paths of the sign-in.
  */
-function giveBrowser(artifact: Artifact, { browser }: Unit): Artifact {
-  return artifact.model === INTERACTION && browser !== undefined ? { ...artifact, browser } : artifact;
+function giveBrowser(artifact: Artifact, unit: Unit): Artifact {
+  const browser = artifact.model === INTERACTION ? unit.browser : undefined;
+  return browser === undefined ? artifact : { ...artifact, browser };
 }
 
 type Services = Pick<ProviderServices, "configuration" | "units" | "firstState">;

@@ -23,9 +23,10 @@ import {
   type OidcAccount,
   type TokenEpochs,
 } from "./account.ts";
+import { artifactKey } from "./adapter.ts";
 import { clientRecord } from "./clients.ts";
-import { exchangeOf } from "./exchange.ts";
 import type { ProviderServices } from "./services.ts";
+import type { Unit } from "./unit-of-work.ts";
 
 /** How many APIs one authorization can be for. */
 const MAX_RESOURCES = 10;
@@ -56,7 +57,7 @@ export interface ApiTokens {
     token: { readonly kind: string },
   ): Promise<Record<string, unknown> | undefined>;
   /** `introspection.allowedPolicy` of oidc-provider. */
-  mayIntrospect(ctx: KoaContextWithOIDC, client: Client, token: FoundToken): Promise<boolean>;
+  mayIntrospect(client: Client, token: FoundToken): Promise<boolean>;
 }
 
 /** A token as oidc-provider has found it. */
@@ -70,6 +71,8 @@ interface FoundToken {
   readonly authTime?: unknown;
   readonly acr?: unknown;
   readonly amr?: unknown;
+  /** What an introspection says besides the members that oidc-provider knows. */
+  extra?: unknown;
 }
 
 /** The scopes that the client may ask for and the API has, as they are now. */
@@ -93,6 +96,18 @@ function noScopeLeft(scope: unknown): Error {
 /** The identifiers in a parameter `resource`, each once. */
 export function identifiersOf(resource: unknown): readonly string[] {
   return [...new Set([resource].flat().filter((each) => typeof each === "string"))];
+}
+
+/** The APIs of a request by their identifiers. oidc-provider keeps them with the other entities of the request. */
+export function apisOf({ entities }: Pick<KoaContextWithOIDC["oidc"], "entities">): Map<string, ApiRecord> {
+  const known = entities as { Apis?: Map<string, ApiRecord> };
+  return (known.Apis ??= new Map());
+}
+
+/** The API that the tokens of a token request are for. */
+export function apiOf(oidc: Pick<KoaContextWithOIDC["oidc"], "entities">): ApiRecord | undefined {
+  const [api] = apisOf(oidc).values();
+  return api;
 }
 
 /** An API of a request. */
@@ -149,7 +164,7 @@ export function createApiTokens(
     return api;
   }
 
-  async function isValidForApi(ctx: KoaContextWithOIDC, viewer: string, token: FoundToken): Promise<boolean> {
+  async function isValidForApi(viewer: string, token: FoundToken): Promise<boolean> {
     const { kind, clientId, accountId, aud, generations } = token;
     if (typeof aud !== "string" || clientId === undefined) return false;
     const [api, owner, account] = await Promise.all([
@@ -163,7 +178,7 @@ export function createApiTokens(
     if (kind !== "AccessToken" || account === undefined) return false;
     if (!isPersonCurrent(generations, owner, api, account)) return false;
     const roles = await findRoles(directory, account, api.service);
-    if (roles.length > 0) exchangeOf(ctx).introspected = { roles };
+    token.extra = { ...(token.extra as object), roles: roles.length > 0 ? roles : undefined };
     return true;
   }
 
@@ -193,8 +208,9 @@ export function createApiTokens(
       const granted = allowedScopes(client, api).filter((each) => wanted?.has(each) ?? true);
       if (granted.length === 0) throw noScopeLeft(scope);
       params["scope"] = granted.join(" ");
-      exchangeOf(ctx).api = api;
+      apisOf(ctx.oidc).set(resource, api);
       await original(ctx);
+      keepEpochs(ctx, units.required(), client, api);
     },
 
     async choose(ctx, source) {
@@ -214,25 +230,25 @@ export function createApiTokens(
       const left = allowedScopes(client, api).filter((each) => granted.has(each) && wanted?.has(each));
       if (grant !== undefined && left.length === 0) throw noScopeLeft(params["scope"]);
       params["resource"] = resource;
-      exchangeOf(ctx).api = api;
+      apisOf(ctx.oidc).set(resource, api);
     },
 
     async resourceServer(ctx, identifier, client) {
-      const exchange = exchangeOf(ctx);
       const record = clientRecord(client);
       const { route, params = {} } = ctx.oidc;
-      let { api } = exchange;
+      const apis = apisOf(ctx.oidc);
       if (route !== "token") {
         const named = [params["resource"]].flat();
         if (named.length > MAX_RESOURCES)
           throw new errors.InvalidTarget(`a request can name at most ${MAX_RESOURCES} resources`);
-        api = await requireApi(record, identifier);
+        const api = await requireApi(record, identifier);
         const wanted = requested(params["scope"]);
         if (!allowedScopes(record, api).some((scope) => wanted?.has(scope)))
           throw noScopeLeft(params["scope"]);
-        exchange.apis = (exchange.apis ?? new Map<string, ApiRecord>()).set(identifier, api);
+        apis.set(identifier, api);
       }
-      if (api?.identifier !== identifier) throw notAllowed();
+      const api = apis.get(identifier);
+      if (api === undefined) throw notAllowed();
       return {
         audience: api.identifier,
         scope: allowedScopes(record, api).join(" "),
@@ -243,7 +259,7 @@ export function createApiTokens(
     },
 
     async tokenClaims(ctx, token) {
-      const { api } = exchangeOf(ctx);
+      const api = apiOf(ctx.oidc);
       if (token.kind !== "AccessToken") return undefined;
       const { client, account } = ctx.oidc;
       if (api?.tokens !== "jwt" || !account || !client) return signInClaims(ctx);
@@ -255,17 +271,25 @@ export function createApiTokens(
 
     // oidc-provider lets every client introspect every token. Here a client may introspect its own tokens that are for
     // no API, and access tokens for the APIs that name it, as long as they are valid.
-    async mayIntrospect(ctx, client, token) {
+    async mayIntrospect(client, token) {
       if (token.kind === "ClientCredentials" || token.aud !== undefined)
-        return isValidForApi(ctx, client.clientId, token);
+        return isValidForApi(client.clientId, token);
       if (token.clientId !== client.clientId || token.resource !== undefined) return false;
       const record = token.accountId === undefined ? undefined : await accounts.record(token.accountId);
       if (record === undefined || !isCurrent(token.generations, record, clientRecord(client))) return false;
       // An access token says it itself.
-      if (token.kind === "RefreshToken") exchangeOf(ctx).introspected = claimsOf(token);
+      if (token.kind === "RefreshToken") token.extra = claimsOf(token);
       return true;
     },
   };
+}
+
+/** The token of a client that acts for itself has no grant: it carries the epochs. A JWT is not stored. */
+function keepEpochs({ oidc }: TokenContext, unit: Unit, client: ClientRecord, api: ApiRecord): void {
+  const { jti } = oidc.entities.ClientCredentials ?? {};
+  const token = jti === undefined ? undefined : unit.known("ClientCredentials", artifactKey(jti));
+  if (token === undefined) return;
+  unit.save({ ...token, payload: { ...token.payload, generations: currentEpochs(client, api) } });
 }
 
 /** Clients can read JWTs: whether the client may see the person's roles in the service of the API. */

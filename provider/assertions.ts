@@ -70,7 +70,7 @@ function faultOf(header: Members, claims: Members, deployment: Deployment): Asse
 /** The rules that go further than those of oidc-provider, once it has verified the signature. @throws InvalidClientAuth */
 export function checkAssertion(ctx: KoaContextWithOIDC, claims: Members, header: Members): void {
   const exchange = exchangeOf(ctx);
-  exchange.hasSignedAssertion = true;
+  exchange.authentication.isSigned = true;
   const fault = faultOf(header, claims, exchange.deployment);
   if (fault !== undefined) throw new errors.InvalidClientAuth(`the assertion is refused: ${fault}`);
 }
@@ -79,7 +79,7 @@ export function checkAssertion(ctx: KoaContextWithOIDC, claims: Members, header:
 export function assertionFault(
   assertion: string,
   { client_id, jwks }: Pick<ClientRecord, "client_id" | "jwks">,
-  { deployment, hasSignedAssertion = false }: Pick<Exchange, "deployment" | "hasSignedAssertion">,
+  { deployment, authentication }: Pick<Exchange, "deployment" | "authentication">,
 ): AssertionFault {
   const [header, claims] = assertion.split(".", 2).map(objectIn);
   if (header === undefined || claims === undefined) return "form";
@@ -89,7 +89,7 @@ export function assertionFault(
   );
   if (isKnown !== true) return "key";
   if (claims["iss"] !== client_id || claims["sub"] !== client_id) return "client";
-  return faultOf(header, claims, deployment) ?? (hasSignedAssertion ? "used" : "signature");
+  return faultOf(header, claims, deployment) ?? (authentication.isSigned ? "used" : "signature");
 }
 
 /** The object that a part of a JWT encodes, unverified; `undefined` if it can't be read. */

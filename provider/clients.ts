@@ -85,7 +85,7 @@ const WITHOUT_WAITING: ReadonlySet<unknown> = new Set([
 
 /**
  * Compares client secrets in constant time, under a rate limit, as they are and form-decoded. A refused attempt leaves
- * `retryAfter` in the state of the request, or the `verdict` that the response waits for.
+ * `retryAfter` in the exchange, or the `verdict` that the response waits for.
  */
 export function createSecretCheck({
   clients,
@@ -96,7 +96,7 @@ export function createSecretCheck({
     const ctx = Provider.ctx;
     const record = clientRecord(client);
     const exchange = exchangeIn(ctx);
-    if (exchange !== undefined) exchange.isSecretCounted = true;
+    if (exchange !== undefined) exchange.authentication.isCompared = true;
     const readings = [presented];
     const decoded = ctx?.headers.authorization === undefined ? undefined : formDecoded(presented);
     if (decoded !== undefined) readings.push(decoded);
@@ -126,7 +126,7 @@ export function createSecretCheck({
     ) {
       // The response awaits the same promise and reports its failure.
       verdict.catch(() => undefined);
-      exchange.verdict = verdict;
+      exchange.authentication.verdict = verdict;
       return true;
     }
     const { allowed, matches, retryAfter } = await verdict;

@@ -8,7 +8,7 @@ import type { Deployment } from "../config/configuration.ts";
 import type { EndpointName } from "../config/deployments.ts";
 import type { Actor, Caller } from "../records/audit/audit-event.ts";
 import { originOf } from "../records/audit/origin.ts";
-import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts";
+import type { ClientRecord } from "../records/directory/directory.ts";
 import type { Browser } from "./sessions/browser-cookie.ts";
 
 export interface Exchange {
@@ -34,38 +34,33 @@ export interface Exchange {
   form(): Promise<ReadonlyMap<string, string>>;
   /** The JSON in the body. Rejects with an error whose `status` is 400 if the body is unusable. */
   json(): Promise<unknown>;
-  /** The browser of the request, where a sign-in begins or continues. */
-  browser?: Browser;
-  /** The client that the request names. It may not be authenticated yet. */
-  client?: ClientRecord;
-  /** The API that the tokens of this request are for. */
-  api?: ApiRecord;
-  /** What an introspection says of the person besides what oidc-provider says. */
-  introspected?: Readonly<Record<string, unknown>>;
-  /** The APIs that an authorization names, by identifier. */
-  apis?: Map<string, ApiRecord>;
-  /** Set when an assertion has the signature of its client; its claims may still be wrong. */
-  hasSignedAssertion?: boolean;
-  /** Set when the client's secret was compared: a wrong one has taken its point. */
-  isSecretCounted?: boolean;
-  /** Set while the rate limit of the client's secret is still being read; the response waits for it. */
-  verdict?: Promise<Verdict>;
-  /** Set when a rate limit refused an attempt: seconds until the next one can succeed. */
-  retryAfter?: number;
-  /** Set when oidc-provider has an error to show; the endpoint renders it as a page or as JSON. */
-  problem?: ProviderProblem;
+  /** The browser of the request. */
+  readonly browser: Browser;
+  /** The client that the request names, once it was read. It may not be authenticated yet. */
+  client: ClientRecord | undefined;
+  readonly authentication: Authentication;
+  /** Seconds until an attempt that a rate limit refused can succeed; 0 while none was refused. */
+  retryAfter: number;
+}
+
+/** What is known about the credentials of a request while oidc-provider checks them. */
+export interface Authentication {
+  /** Whether an assertion has the signature of its client; its claims may still be wrong. */
+  isSigned: boolean;
+  /** Whether a secret was compared: a wrong one has consumed its point. */
+  isCompared: boolean;
+  /** The rate limit of the secret, which may still be read while the request goes on. The response waits for it. */
+  verdict: Promise<Verdict>;
+}
+
+export function newAuthentication(): Authentication {
+  return { isSigned: false, isCompared: false, verdict: Promise.resolve({ allowed: true, retryAfter: 0 }) };
 }
 
 /** Whether a client with a correct secret may continue, and if not, for how many seconds. */
 export interface Verdict {
   readonly allowed: boolean;
   readonly retryAfter: number;
-}
-
-/** An error as oidc-provider reports it. */
-export interface ProviderProblem {
-  readonly error: string;
-  readonly error_description?: string;
 }
 
 /** A Koa context of a request for this service. */

@@ -15,10 +15,9 @@ import { isClaimable } from "../accounts/clients/client-kinds.ts";
 import { needsSecondFactor } from "../accounts/factors/factor.ts";
 import { generationAt } from "../accounts/generations.ts";
 import type { Configuration } from "../config/configuration.ts";
-import { isShutOut } from "./apis.ts";
+import { apisOf, isShutOut } from "./apis.ts";
 import { requestedAcr } from "./claims.ts";
 import { clientRecord } from "./clients.ts";
-import { exchangeOf } from "./exchange.ts";
 
 const { Check, Prompt, base } = interactionPolicy;
 
@@ -158,7 +157,7 @@ function isUnassigned(ctx: KoaContextWithOIDC): boolean {
   const { record } = account as OidcAccount;
   const clientEntry = clientRecord(client);
   const { service } = clientEntry;
-  const assigning = [...(exchangeOf(ctx).apis?.values() ?? [])].filter(({ assign }) => assign);
+  const assigning = [...apisOf(ctx.oidc).values()].filter(({ assign }) => assign);
   return [service, ...assigning.map((api) => api.service)].some(
     (key) => key !== null && !isAssigned(record, key) && generationAt(record.service_generations, key) > 0,
   );
@@ -169,7 +168,7 @@ function refuseStrangers(ctx: KoaContextWithOIDC): boolean {
   const { account, client } = ctx.oidc;
   if (!account || !client) return false;
   const { record } = account as OidcAccount;
-  for (const api of exchangeOf(ctx).apis?.values() ?? [])
+  for (const api of apisOf(ctx.oidc).values())
     if (isShutOut(record, clientRecord(client), api))
       throw new errors.AccessDenied("the person does not use the service of this resource");
   return false;

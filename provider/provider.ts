@@ -29,7 +29,7 @@ import { patchProvider } from "./patches.ts";
 import { checkSentMaxAge, createPrompt, SENT_ACR_VALUES, SENT_MAX_AGE, signInPolicy } from "./policy.ts";
 import { RefreshTokens } from "./grants/refresh-tokens.ts";
 import { ASSERTION_TOLERANCE_SECONDS, checkAssertion } from "./assertions.ts";
-import { exchangeOf, serviceContext } from "./exchange.ts";
+import { exchangeIn, exchangeOf, serviceContext } from "./exchange.ts";
 import { type ResponseMode, responseMode, SENT_STATE } from "./responses.ts";
 import type { ProviderServices } from "./services.ts";
 import { countSessions, latestEnd, storeSessionUse } from "./sessions/sessions.ts";
@@ -167,10 +167,9 @@ function settings(
     loadExistingGrant: loadGrant,
     // The HTTP layer chooses between a page and JSON, and sets the status.
     renderError(ctx, { error, error_description }) {
-      exchangeOf(ctx).problem = {
-        error,
-        ...(error_description === undefined ? {} : { error_description }),
-      };
+      const { status } = ctx;
+      ctx.body = { error, error_description };
+      ctx.status = status;
     },
     fetch: backchannelFetch(configuration),
   };
@@ -180,11 +179,11 @@ function createAdapter(
   services: ProviderParts,
   signingAlgorithm: string,
 ): NonNullable<ProviderConfiguration["adapter"]> {
-  const { configuration, units, clients, keys } = services;
+  const { configuration, clients, keys } = services;
   return createOidcAdapter(services, {
     userCodeDigest: (userCode) => userCodeDigest(keys.userCodes, userCode),
     async clientMetadata(clientId) {
-      const known = units.current()?.client;
+      const known = exchangeIn(Provider.ctx)?.client;
       const record = known?.client_id === clientId ? known : await clients.record(clientId);
       return record === undefined || record.disabled
         ? undefined
@@ -217,7 +216,7 @@ function features(
     backchannelLogout: { enabled: configuration.deployments.openid !== undefined },
     introspection: {
       enabled: true,
-      allowedPolicy: (ctx, client, token) => apis.mayIntrospect(ctx, client, token),
+      allowedPolicy: (_ctx, client, token) => apis.mayIntrospect(client, token),
     },
     revocation: {
       enabled: true,

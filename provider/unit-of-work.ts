@@ -10,7 +10,6 @@ import type { ArtifactStore, Family } from "../records/artifacts/artifact-store.
 import { artifactRecord, artifactRef } from "../records/artifacts/artifact-kinds.ts";
 import { type Artifact, isDecided, type StoredArtifact } from "../records/artifacts/artifact.ts";
 import type { Clock } from "../core/clock.ts";
-import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import { ConditionFailed } from "../core/errors.ts";
 import type { Exchange } from "./exchange.ts";
 import { Changes, type Records, Transaction } from "../records/records.ts";
@@ -23,10 +22,6 @@ export interface Unit {
   readonly receivedAt: number;
   /** Milliseconds since the epoch: after this nothing is committed. */
   readonly deadline: number;
-  /** The client that the request names, if it has been read already. */
-  readonly client: ClientRecord | undefined;
-  /** The API that the tokens of the request are for. */
-  readonly api: ApiRecord | undefined;
   /** The digest of the browser's cookie: only sign-ins that began there are found. */
   readonly browser: string | undefined;
   /** An error that oidc-provider would hide; the HTTP layer responds with it. */
@@ -78,8 +73,8 @@ export interface UnitsOfWork {
   run<T>(request: UnitRequest, work: (unit: Unit) => Promise<T>): Promise<T>;
 }
 
-/** The parts of a request that its unit uses. */
-export type UnitRequest = Pick<Exchange, "receivedAt" | "deadline" | "client" | "api" | "browser">;
+/** The parts of a request that its unit uses. What happens outside a request belongs to no browser. */
+export type UnitRequest = Pick<Exchange, "receivedAt" | "deadline"> & Partial<Pick<Exchange, "browser">>;
 
 const GRANT = "Grant";
 const INTERACTION = "Interaction";
@@ -202,14 +197,6 @@ class PendingUnit implements Unit {
 
   get deadline(): number {
     return this.#request.deadline;
-  }
-
-  get client(): ClientRecord | undefined {
-    return this.#request.client;
-  }
-
-  get api(): ApiRecord | undefined {
-    return this.#request.api;
   }
 
   get browser(): string | undefined {

@@ -19,7 +19,7 @@ import {
 import { CODE_KEPT_SECONDS } from "../adapter.ts";
 import { ALL_FIELDS } from "../claims.ts";
 import { clientRecord } from "../clients.ts";
-import { allowedScopes } from "../apis.ts";
+import { allowedScopes, apisOf } from "../apis.ts";
 import { callerOf, exchangeOf } from "../exchange.ts";
 import type { ProviderServices } from "../services.ts";
 
@@ -52,7 +52,7 @@ export async function loadGrant(ctx: KoaContextWithOIDC): Promise<Grant | undefi
   const { account, client, provider, requestParamOIDCScopes, requestParamClaims } = ctx.oidc;
   if (!account || !client) return undefined;
   const record = clientRecord(client);
-  const { apis = new Map<string, ApiRecord>() } = exchangeOf(ctx);
+  const apis = apisOf(ctx.oidc);
   const grant = newGrant(provider, (account as OidcAccount).record, record, apis);
   const consented = consentOf((account as OidcAccount).record, record.client_id);
   for (const [identifier, api] of apis) {
@@ -145,11 +145,10 @@ export function writeGrant({
     if (!account || !client || !grant) return false;
     const { record } = account as OidcAccount;
     const { sub } = record;
-    const exchange = exchangeOf(ctx);
-    const apis = [...(exchange.apis?.values() ?? [])];
+    const apis = [...apisOf(ctx.oidc).values()];
     if (result === undefined) {
       // The commit found no point: the request runs again for its answer.
-      if (exchange.retryAfter !== undefined) throw tooManyCodes();
+      if (exchangeOf(ctx).retryAfter > 0) throw tooManyCodes();
       if (missingServices(record, clientRecord(client), apis).length > 0) await takePoint(ctx, sub);
       else units.required().takePoints((rider) => takePoint(ctx, sub, rider));
     }

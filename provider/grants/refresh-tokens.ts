@@ -10,8 +10,7 @@ import { decrypt, deriveKey, encrypt } from "../../core/sealing.ts";
 import { isCurrent } from "../account.ts";
 import { requireProof } from "../assertions.ts";
 import { KINDS } from "../../accounts/clients/client-kinds.ts";
-import type { ApiTokens, GrantHandler } from "../apis.ts";
-import { exchangeOf } from "../exchange.ts";
+import { apiOf, type ApiTokens, type GrantHandler } from "../apis.ts";
 import { clientRecord } from "../clients.ts";
 import type { ProviderServices } from "../services.ts";
 
@@ -160,7 +159,7 @@ export class RefreshTokens {
     const unit = this.#services.units.required();
     const body = ctx.body as SealedResponse["body"];
     const expiresAt = unit.known("AccessToken", accessTokenKey(body))?.expiresAt ?? 0;
-    const resource = exchangeOf(ctx).api?.identifier;
+    const resource = apiOf(ctx.oidc)?.identifier;
     const response: SealedResponse = { body, scope: requestedScope(ctx, found), resource, jkt, expiresAt };
     const sealed = encrypt(replayKey(presented), artifactKey(presented), JSON.stringify(response));
     const { reuseWindow } = this.rules(ctx);
@@ -187,7 +186,7 @@ export class RefreshTokens {
     if (requestedScope(ctx, consumed) !== scope) {
       throw new errors.InvalidScope("the refresh token was used for another scope", scope);
     }
-    const { api } = exchangeOf(ctx);
+    const api = apiOf(ctx.oidc);
     if (api?.identifier !== resource || api?.tokens === "jwt")
       return { ...body, ...(await this.#anotherToken(ctx, presented, jkt)) };
     const left = expiresAt / 1000 - seconds(this.#services.configuration.clock);
@@ -206,7 +205,7 @@ export class RefreshTokens {
     jkt: string | undefined,
   ): Promise<Record<string, unknown>> {
     const { provider, client } = ctx.oidc;
-    const { api } = exchangeOf(ctx);
+    const api = apiOf(ctx.oidc);
     const refreshToken = await provider.RefreshToken.find(presented);
     const grant = refreshToken?.grantId && (await provider.Grant.find(refreshToken.grantId));
     // Several APIs were authorized, so each request names one.
