@@ -1,5 +1,5 @@
 /** Logout tokens to real receivers that misbehave. */
-import { afterEach, describe, expect, it } from "@jest/globals";
+import { afterEach, describe, expect, it, jest } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { createSignInService } from "../../lib/index.ts";
 import { BACKCHANNEL_FAILURES, type ServiceEvents } from "../../core/events.ts";
@@ -24,6 +24,7 @@ const LOOPBACK = { notifications: { allowedReceivers: ["127.0.0.1"] } };
 let running: RunningService | undefined;
 const peers: Peer[] = [];
 afterEach(async () => {
+  jest.restoreAllMocks();
   for (const peer of peers.splice(0)) await peer.close();
 });
 
@@ -64,6 +65,19 @@ function failures({ service }: RunningService, count: number): Promise<Failed[]>
   return promise;
 }
 
+/** The pauses between attempts take no time from here on. @returns their seconds. */
+function skipPauses(): number[] {
+  const pauses: number[] = [];
+  const real = setTimeout;
+  const skipping = (run: () => void, timeoutMs = 0, ...values: []): NodeJS.Timeout => {
+    if (new Error().stack?.includes("at due ") !== true) return real(run, timeoutMs, ...values);
+    pauses.push(timeoutMs / 1000);
+    return real(run, 0);
+  };
+  jest.spyOn(globalThis, "setTimeout").mockImplementation(skipping);
+  return pauses;
+}
+
 /** The warnings in the log. */
 const warnings = ({ log }: RunningService): string[] =>
   log.flatMap((line) => {
@@ -99,6 +113,7 @@ describe("a back-channel logout", () => {
     await closed.close();
     const service = await start(LOOPBACK);
     const failed = failures(service, 7);
+    const pauses = skipPauses();
     await endSessions(service, {
       "a-500": urlOf(answering),
       "b-redirect": urlOf(redirecting),
@@ -117,6 +132,7 @@ describe("a back-channel logout", () => {
       { client_id: "f-talks", reason: "connection", attempts: 3 },
       { client_id: "g-closed", reason: "connection", attempts: 3 },
     ]);
+    expect(pauses.toSorted((one, other) => one - other)).toEqual([...Array(7).fill(2), ...Array(7).fill(10)]);
     expect(new Set(tokens.map((token) => decodeJwt(token).jti)).size).toBe(3);
     expect(warnings(service)).toHaveLength(7);
     expect(warnings(service)).toContain(
@@ -138,6 +154,7 @@ describe("a back-channel logout", () => {
     const service = await start(LOOPBACK);
     const { promise: delivered, resolve } = Promise.withResolvers<unknown>();
     service.service.events.on("backchannel.delivered", resolve);
+    skipPauses();
     await endSessions(service, { patient: urlOf(peer) });
     expect(await delivered).toEqual({ client_id: "patient", attempts: 2 });
     expect(warnings(service)).toEqual([]);

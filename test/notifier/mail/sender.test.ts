@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import type { SignInServiceConfig } from "../../../config/input.ts";
 import {
@@ -20,7 +20,7 @@ import { TestClock } from "../../../testing/test-clock.ts";
 import { newFolder, type Running, start } from "../../examples/processes.ts";
 import { bodyParts, header, openSmtp, type ReceivedMail, type SmtpServer } from "../../servers/smtp.ts";
 import { newStorage } from "../../servers/storage.ts";
-import { closing } from "../../closing.ts";
+import { beforeTests } from "../../closing.ts";
 
 const PASSWORD = "the password of ada";
 const BASES = {
@@ -38,9 +38,17 @@ let log: string[];
 let events: unknown[];
 const opened: (() => Promise<unknown>)[] = [];
 
-beforeEach(async () => {
-  smtp = closing(await openSmtp());
+/** One for all tests: each sees what came since its start. */
+const server = beforeTests(() => openSmtp());
+beforeEach(() => {
+  const before = server.received().length;
+  smtp = {
+    ...server,
+    received: () => server.received().slice(before),
+    until: async (count) => (await server.until(before + count)).slice(before),
+  };
 });
+afterAll(() => server.close());
 afterEach(async () => {
   await Promise.all(opened.splice(0).map((close) => close()));
 });
@@ -96,6 +104,9 @@ async function eventually(check: () => boolean | Promise<boolean>): Promise<void
 
 const waiting = async (): Promise<string | undefined> =>
   /^sign_in_mail_outbox (\d+)$/m.exec(await service.metrics())?.[1];
+
+/** The metric of the same is read once a second at most. */
+const nothingWaits = async (): Promise<boolean> => (await storage.outbox.waiting()).count === 0;
 
 const ids = (mails: readonly ReceivedMail[]): string[] =>
   mails.map((mail) => header(mail, "Message-ID") ?? "none");
@@ -207,7 +218,7 @@ describe("a mail server that does not accept a mail", () => {
   it("for good ends it, and says why without the address", async () => {
     await openService(smtp.url);
     await changed("refused@example.com");
-    await eventually(async () => events.length > 0 && (await waiting()) === "0");
+    await eventually(async () => events.length > 0 && (await nothingWaits()));
     expect(events).toEqual([{ kind: "password-changed", reason: "refused", retry_at: null }]);
     await expect(revealed("refused@", "no such person")).resolves.toEqual([]);
     expect(await service.metrics()).toContain(
@@ -232,7 +243,7 @@ describe("a mail server that does not accept a mail", () => {
     clock.advance(60);
     const [mail] = await smtp.until(1);
     expect(mail?.to).toEqual(["later@example.com"]);
-    await eventually(async () => (await waiting()) === "0");
+    await eventually(nothingWaits);
     await expect(revealed("later@", "greylisted")).resolves.toEqual([]);
   });
 
@@ -254,7 +265,7 @@ describe("a mail server that does not accept a mail", () => {
     );
     clock.advance(900);
     await back.until(1);
-    await eventually(async () => (await waiting()) === "0");
+    await eventually(nothingWaits);
     expect(log.filter((line) => line.includes("works again"))).toHaveLength(1);
   });
 
@@ -327,7 +338,7 @@ describe("mail with a code", () => {
       expect(part).toContain("http://login.localhost:3999/openid/confirm?token=a-link-of-a-reset");
     }
     expect(header(mail!, "Subject")).toBe("Choose a new password");
-    await eventually(async () => (await waiting()) === "0");
+    await eventually(nothingWaits);
     expect(events).toEqual([{ kind: "reset-password" }]);
     await expect(revealed("ada@", "K7QM2XTV", "a-link")).resolves.toEqual([]);
   });
@@ -353,7 +364,7 @@ describe("mail with a code", () => {
     await asked("");
     await asked("last@example.com");
     await smtp.until(1);
-    await eventually(async () => (await waiting()) === "0");
+    await eventually(nothingWaits);
     expect(smtp.received().map(({ to }) => to)).toEqual([["last@example.com"]]);
     expect(events).toEqual([{ kind: "reset-password" }]);
   });
