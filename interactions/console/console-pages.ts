@@ -11,16 +11,13 @@ import { ERRORS, SignInError } from "../../core/errors.ts";
 import type { NotificationType } from "../../accounts/plan.ts";
 import type { Notifications } from "../../notifier/operations.ts";
 import type { ReceiverReport, TestResult } from "../../notifier/receiver-operations.ts";
-import type { DeliveryFilter } from "../../records/deliveries/delivery.ts";
+import type { DeliveryFilter, DeliveryState } from "../../records/deliveries/delivery.ts";
 import type { EntryKind } from "../../records/directory/directory.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import type { Signer } from "../../core/sealing.ts";
 import type { OperatorHandler, OperatorPage } from "../account/pages.ts";
 import { seeOther } from "../answers.ts";
 import {
-  canDiscard,
-  canRedrive,
-  canSendNow,
   CONSOLE_PATH,
   type ConsoleLocals,
   deliveriesPage,
@@ -168,6 +165,14 @@ async function allReceivers(
   return all;
 }
 
+/** What can be done with a delivery. One that waits is sent anyway. */
+const ACTIONS: Readonly<Record<DeliveryState, readonly string[]>> = {
+  waiting: ["sendNow", "discard"],
+  parked: ["redrive", "discard"],
+  delivered: ["redrive"],
+  discarded: ["redrive"],
+};
+
 function delivery(services: OperatorServices): OperatorHandler {
   const { pages, notifications, seals } = services;
   return async (ctx, request, person) => {
@@ -176,17 +181,10 @@ function delivery(services: OperatorServices): OperatorHandler {
     const all = await commonLocals(services, ctx, request, person, [found.receiver]);
     // Overwriting newer data is offered only after a warning.
     const isSuperseded = all.result?.code === "superseded";
-    const token = (action: string): string => seals.token(person, [action, found.id]);
-    const data = {
-      ...all,
-      delivery: found,
-      tokens: {
-        redrive: canRedrive(found) ? token("redrive") : undefined,
-        force: canRedrive(found) && isSuperseded ? token("force") : undefined,
-        sendNow: canSendNow(found) ? token("sendNow") : undefined,
-        discard: canDiscard(found) ? token("discard") : undefined,
-      },
-    };
+    const { id, state } = found;
+    const actions = isSuperseded && state !== "waiting" ? [...ACTIONS[state], "force"] : ACTIONS[state];
+    const tokens = Object.fromEntries(actions.map((action) => [action, seals.token(person, [action, id])]));
+    const data = { ...all, delivery: found, tokens };
     return pages.send(ctx, deliveryPage, data, languageOf(person));
   };
 }

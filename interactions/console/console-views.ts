@@ -409,18 +409,3 @@ function receiverBadge(
     ? { text: t("console.badge.failing"), tone: "warning" }
     : { text: t("console.badge.well"), tone: "good" };
 }
-
-/** Whether a delivery can be sent again. A waiting one is sent anyway. */
-export function canRedrive({ state }: Pick<ShownDelivery, "state">): boolean {
-  return state !== "waiting";
-}
-
-/** Whether a delivery can be sent before its next attempt is due. */
-export function canSendNow({ state }: Pick<ShownDelivery, "state">): boolean {
-  return state === "waiting";
-}
-
-/** Whether a delivery can be given up. */
-export function canDiscard({ state }: Pick<ShownDelivery, "state">): boolean {
-  return state === "waiting" || state === "parked";
-}

@@ -426,8 +426,8 @@ const names = (rows: readonly FieldRow[]): readonly string[] => rows.map(({ name
 
 describe("the fields of a person", () => {
   it("are stored without white space around names, whichever way they come", () => {
-    const names = { name: " Ada ", surname: "\u{3000}Byron" };
-    expect(FIELDS.stored({}, { ...names, gender: " other " })).toMatchObject({
+    const ada = { name: " Ada ", surname: "\u{3000}Byron" };
+    expect(FIELDS.stored({}, { ...ada, gender: " other " })).toMatchObject({
       name: "Ada",
       surname: "Byron",
       gender: " other ",
