@@ -167,8 +167,8 @@ class PendingUnit implements Unit {
   readonly #read = new Map<string, StoredArtifact>();
   #pending = new Map<string, Pending>();
   #replay: { readonly replay: string; readonly replayUntil: number } | undefined;
-  /** The time of the store at some moment after something was consumed. */
-  #storeTime: Promise<number> | undefined;
+  /** The clock of the store, read when something was consumed. */
+  #storeClock: Promise<() => number> | undefined;
   #callbacks: (() => unknown)[] = [];
   /** Moves the points that belong to the next commit, which it makes. */
   #movePoints: ((rider: Rider) => Promise<void>) | undefined;
@@ -272,9 +272,12 @@ class PendingUnit implements Unit {
     if (there === undefined) throw new ConditionFailed(`there is no ${model} to be consumed`);
     const after = { ...there, consumedAt: this.#clock.now() };
     this.#pending.set(nameOf(model, key), { model, key, after, isConsumed: true, isUnchanged: false });
-    this.#storeTime = this.#store.time();
+    this.#storeClock = this.#store.time().then((time) => {
+      const readAt = performance.now();
+      return () => time + performance.now() - readAt;
+    });
     // The commit awaits the same promise and fails with it.
-    this.#storeTime.catch(() => undefined);
+    this.#storeClock.catch(() => undefined);
   }
 
   remove(model: string, key: string): void {
@@ -388,7 +391,8 @@ class PendingUnit implements Unit {
     pending: ReadonlyMap<string, Pending>,
   ): Promise<{ readonly changes: Changes; readonly consumed: Artifact | undefined }> {
     const changes = new Changes();
-    const storeTime = await this.#storeTime;
+    // The time of the commit: a request that arrives until then is simultaneous, however long this one has taken.
+    const storeTime = (await this.#storeClock)?.();
     let consumed: Artifact | undefined;
     for (const [name, { model, key, after, isConsumed, isUnchanged }] of pending) {
       const before = this.#read.get(name);

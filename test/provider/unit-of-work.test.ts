@@ -114,6 +114,20 @@ describe("a request", () => {
     expect((await records.find(ref))?.value.failures).toBe(2);
   });
 
+  it("stores the store's time of the commit, however long the request takes after consuming [D-TOKEN-13]", async () => {
+    await adapter("Grant").upsert("g", {}, HOUR);
+    await request(async () => adapter("AuthorizationCode").upsert("code", { grantId: "g" }, HOUR));
+    let consumed = Infinity;
+    await request(async () => {
+      await adapter("AuthorizationCode").find("code");
+      await adapter("AuthorizationCode").consume("code");
+      consumed = await storage.artifacts.time();
+      while ((await storage.artifacts.time()) < consumed + 20);
+    });
+    const { spentAt = 0 } = (await stored("AuthorizationCode", "code")) ?? {};
+    expect(spentAt).toBeGreaterThan(consumed + 10);
+  });
+
   it("fails and writes nothing if another request has consumed the same artifact [D-TOKEN-13]", async () => {
     await adapter("Grant").upsert("g", {}, HOUR);
     await request(async () => adapter("AuthorizationCode").upsert("code", { grantId: "g" }, HOUR));
