@@ -231,9 +231,14 @@ export interface Connection {
    * its own writes. If it throws or calls `abortTransaction`, nothing is written. It passes the session to each
    * operation and runs the operations sequentially.
    * @param wait time-out in milliseconds; nothing is committed after it unless the commit had begun. Default 4500.
+   * @param look is called before a transaction that met a conflict is repeated, and throws ConditionFailed if that is in vain.
    * @throws StorageUnavailable as `run` does.
    */
-  inTransaction<T>(work: (session: ClientSession) => Promise<T>, wait?: number): Promise<T>;
+  inTransaction<T>(
+    work: (session: ClientSession) => Promise<T>,
+    wait?: number,
+    look?: () => Promise<unknown>,
+  ): Promise<T>;
   /** Refuses new calls, waits for those that are running, and closes. Safe to call twice. */
   close(): Promise<void>;
 }
@@ -272,8 +277,9 @@ class ClientConnection implements Connection {
   inTransaction<T>(
     work: (session: ClientSession) => Promise<T>,
     wait: number = DEFAULT_TIMEOUT_MS,
+    look?: () => Promise<unknown>,
   ): Promise<T> {
-    return this.#call(wait, ({ transactions }) => transactions.run(work, wait));
+    return this.#call(wait, ({ transactions }) => transactions.run(work, wait, look));
   }
 
   close(): Promise<void> {

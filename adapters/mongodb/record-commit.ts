@@ -10,6 +10,7 @@ import {
   type StoredEntry,
   type StoredRecord,
   toRef,
+  type WithParent,
 } from "./record-reads.ts";
 
 /** How many guards a shared record has: more guards mean fewer conflicts between commits that only expect it. */
@@ -26,6 +27,9 @@ function tombstone({ _id, version, born }: StoredRecord): StoredRecord {
   return { _id: `~ ${born} ${_id}`, kind: "~", key: _id, value: "{}", version, born, expires_at: 0, buried };
 }
 
+const parentsOf = (put: readonly RecordData[]): Ref[] =>
+  put.flatMap(({ parent }) => (parent === undefined ? [] : [parent]));
+
 /** Runs one commit inside its transaction. */
 export class CommitRun {
   readonly #store: MongoRecords;
@@ -38,18 +42,31 @@ export class CommitRun {
     this.#change = change;
   }
 
-  async run(session: ClientSession, end: number): Promise<void> {
-    const { id, expect = [], put = [], remove = [] } = this.#change;
-    const parents = put.flatMap(({ parent }) => (parent === undefined ? [] : [parent]));
-    const refs = [...expect.map(({ ref }) => ref), ...put, ...remove, ...parents];
+  /**
+   * Reads what the commit is about. @returns `undefined` if an earlier attempt has committed.
+   * @throws ConditionFailed when an expectation does not hold.
+   */
+  async look(
+    session?: ClientSession,
+  ): Promise<{ readonly there: readonly WithParent[]; readonly live: Live } | undefined> {
+    const { expect = [], put = [], remove = [] } = this.#change;
+    const refs = [...expect.map(({ ref }) => ref), ...put, ...remove, ...parentsOf(put)];
     const there = await this.#store.stored([...new Set(refs.map(idOf))], session);
     const live = this.#store.liveOf(there);
     const failed = this.#failures(live);
-    if (failed.length > 0) {
-      // What it expected is gone if an earlier attempt has committed.
-      if (await this.#isDone(session)) return;
-      throw new ConditionFailed("an expectation does not hold", failed);
-    }
+    if (failed.length === 0) return { there, live };
+    // What it expected is gone if an earlier attempt has committed.
+    const options = session === undefined ? {} : { session };
+    if ((await this.#store.marks.findOne({ _id: this.#markId }, options)) !== null) return undefined;
+    throw new ConditionFailed("an expectation does not hold", failed);
+  }
+
+  async run(session: ClientSession, end: number): Promise<void> {
+    const { id, put = [], remove = [] } = this.#change;
+    const seen = await this.look(session);
+    if (seen === undefined) return;
+    const { there, live } = seen;
+    const parents = parentsOf(put);
     if (!(await this.#mark(session, end, this.#guards(live, parents)))) return session.abortTransaction();
     const before = new Map(there.map((record) => [record._id, record] as const));
     const records: AnyBulkWriteOperation<StoredRecord>[] = [];
@@ -103,11 +120,6 @@ export class CommitRun {
       return removals.has(idOf(parent)) || !live.has(idOf(parent));
     });
     return [...failed, ...orphans].map(({ kind, key }) => ({ kind, key }));
-  }
-
-  /** Whether an earlier attempt, whose response was lost, has already committed. */
-  async #isDone(session: ClientSession): Promise<boolean> {
-    return (await this.#store.marks.findOne({ _id: this.#markId }, { session })) !== null;
   }
 
   get #markId(): string {

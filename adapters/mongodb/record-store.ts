@@ -84,7 +84,11 @@ function createStore(connection: Connection, clock: Clock, shared: readonly stri
         throw new StorageUnavailable("the deadline of this commit has passed", { reason: "deadline" });
       const run = new CommitRun(store, sharedKinds, structuredClone(change));
       const end = connection.serverTimeIn(wait - Math.min(wait / 10, EARLIER));
-      await connection.inTransaction((session) => run.run(session, end), wait);
+      await connection.inTransaction(
+        (session) => run.run(session, end),
+        wait,
+        () => run.look(),
+      );
     },
     next: (counter, atLeast = 1) =>
       connection.run(async () => {
