@@ -176,7 +176,7 @@ export function byCaller(caller: Caller): CallOptions {
 }
 
 /** The caller that the options of a call name. @throws InvalidArgument for wrong options. */
-export function callerOf(options: CallOptions = {}): Caller {
+export function callerIn(options: CallOptions = {}): Caller {
   const { actor: named } = checked("options", callOptions, options);
   return options.actor instanceof RequestActor ? options.actor.caller : callerFor(named);
 }

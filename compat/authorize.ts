@@ -311,7 +311,7 @@ export function runAuthorization(
     if (oidc?.entities.Interaction && status === 303) {
       const pushed = isOpen(exchange.client) ? query.one("request_uri") : undefined;
       const unit = units.required();
-      unit.takePoints((rider) => consumeSignInPoint(exchange, services, { pushed, rider }));
+      unit.consumePoints((rider) => consumeSignInPoint(exchange, services, { pushed, rider }));
       unit.whenCommitted(() => exchange.browser.remember(ctx));
     }
     const { accountId: sub, clientId: client_id } = oidc?.entities.AuthorizationCode ?? {};

@@ -54,7 +54,7 @@ export interface ServiceRoutes {
   /** The exchange of a request before it is served; `undefined` if it is not for this service. */
   locate(ctx: Context): Exchange | undefined;
   /** What requests reveal about the proxies in front, for health checks: phrases for the operator. */
-  readonly arrivals: () => readonly string[];
+  readonly proxySigns: () => readonly string[];
   /** Resolves when no request of the service is running, after 30 seconds at most. */
   drain(): Promise<void>;
 }
@@ -62,7 +62,7 @@ export interface ServiceRoutes {
 export function createRoutes(services: EndpointServices): ServiceRoutes {
   const { configuration, clients, events, findBrowser, onWarning, onRequest } = services;
   const find = createDispatch(services);
-  const arrivals = createArrivals(services);
+  const proxySigns = createProxySigns(services);
   const batchStart = createBatchStart();
   const receive = createReceiver(configuration);
   const crossOrigin = createCrossOrigin(clients, events);
@@ -117,7 +117,7 @@ export function createRoutes(services: EndpointServices): ServiceRoutes {
       return;
     }
     const exchange = begin(ctx, destination);
-    arrivals.note(ctx.req, destination);
+    proxySigns.note(ctx.req, destination);
     ctx.set("X-Request-Id", exchange.requestId);
     let fault: unknown;
     try {
@@ -144,7 +144,7 @@ export function createRoutes(services: EndpointServices): ServiceRoutes {
   });
   return {
     middleware: gate.middleware,
-    arrivals: () => arrivals.all(),
+    proxySigns: () => proxySigns.all(),
     drain: () => gate.close(),
     locate(ctx) {
       const destination = find(ctx);
@@ -224,7 +224,7 @@ function createBatchStart(): () => Promise<void> {
   };
 }
 
-interface Arrivals {
+interface ProxySigns {
   note(req: IncomingMessage, destination: Pick<Destination, "isAmbiguous">): void;
   all(): readonly string[];
 }
@@ -233,7 +233,7 @@ interface Arrivals {
  * Remembers what requests reveal about the host application and the proxies in front. Warns at most once an hour about an
  * ignored forwarding header: without it, all callers share the address of the proxy, and an operator would not notice.
  */
-function createArrivals({ configuration: { proxy, clock }, onWarning }: EndpointServices): Arrivals {
+function createProxySigns({ configuration: { proxy, clock }, onWarning }: EndpointServices): ProxySigns {
   const seen = new Set<string>();
   let warnedAt = -Infinity;
   return {

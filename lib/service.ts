@@ -292,7 +292,7 @@ async function build(
           sessions: { required: false, ask: async () => keptSessions(storage.watch, clock) },
           requests: {
             required: false,
-            ask: async () => ({ ok: true, detail: routes.arrivals().join("; ") }),
+            ask: async () => ({ ok: true, detail: routes.proxySigns().join("; ") }),
           },
         }),
       metrics: () => metrics.text(),

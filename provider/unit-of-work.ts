@@ -46,12 +46,12 @@ export interface Unit {
    */
   attachReplay(model: string, replay: string, until: number): boolean;
   /**
-   * Takes points in the commit itself.
-   * @param take writes what it gets, or rejects: then nothing is written.
+   * Consumes points in the commit itself.
+   * @param consume writes what it gets, or rejects: then nothing is written.
    */
-  takePoints(take: (rider: Rider) => Promise<void>): void;
+  consumePoints(consume: (rider: Rider) => Promise<void>): void;
   /**
-   * Gives points back in the commit itself. Without a commit they are given back at the end of the request.
+   * Refunds points in the commit itself. Without a commit they are refunded at the end of the request.
    * @param attempt is called without a rider for that.
    */
   refund(attempt: { readonly succeed: (rider?: Rider) => Promise<void> }): void;
@@ -172,7 +172,7 @@ class PendingUnit implements Unit {
   #callbacks: (() => unknown)[] = [];
   /** Moves the points that belong to the next commit, which it makes. */
   #movePoints: ((rider: Rider) => Promise<void>) | undefined;
-  /** Gives back what no commit has given back. */
+  /** Refunds what no commit has refunded. */
   #refund: (() => Promise<void>) | undefined;
 
   #alongside: ((tx: Transaction) => Promise<void>) | undefined;
@@ -307,8 +307,8 @@ class PendingUnit implements Unit {
     return false;
   }
 
-  takePoints(take: (rider: Rider) => Promise<void>): void {
-    this.#movePoints = take;
+  consumePoints(consume: (rider: Rider) => Promise<void>): void {
+    this.#movePoints = consume;
   }
 
   refund({ succeed }: { readonly succeed: (rider?: Rider) => Promise<void> }): void {

@@ -6,7 +6,7 @@ import type { z } from "zod";
 import type { SignInErrorCode } from "../../core/errors.ts";
 import type { AuditAction } from "../../records/audit/actions.ts";
 import { type Caller, SYSTEM } from "../../records/audit/audit-event.ts";
-import { anyString, type CallOptions, callerOf, checked, exactly, integer } from "../arguments.ts";
+import { anyString, type CallOptions, callerIn, checked, exactly, integer } from "../arguments.ts";
 
 /** Positional arguments of calls, with the names that editors show. Their comments describe the operands of commands. */
 export interface Positions {
@@ -261,7 +261,7 @@ export function facade<const Rows extends { readonly [K in keyof Rows]: AnyRow }
       return handler({
         target: about,
         input: checked(name, schema, given === null ? given : input),
-        caller: changes(row) ? callerOf(options as CallOptions | undefined) : SYSTEM,
+        caller: changes(row) ? callerIn(options as CallOptions | undefined) : SYSTEM,
       });
     }
     return [verb, call];

@@ -2,7 +2,7 @@
  * The console's pages about people: a form that finds one account by its exact name, the page of that account, and the removal of
  * second factors for somebody who has lost them (decisions.md, Lost factors).
  */
-import { callerOf, type CallOptions } from "../../accounts/arguments.ts";
+import { callerIn, type CallOptions } from "../../accounts/arguments.ts";
 import { factorKey } from "../../accounts/factors/factor.ts";
 import { type Factors, methodsOf } from "../../accounts/ways/ways.ts";
 import { readName } from "../../accounts/names.ts";
@@ -145,7 +145,7 @@ function removal(
     const factors = await accounts.factors(sub);
     if (factors === undefined || !hasFactor(factors, factor)) return "factorGone";
     const which = factor === ALL ? undefined : idOf(factors, factor);
-    const { kind } = await accounts.removeFactorsOf(sub, which, Number(generation), callerOf(operator));
+    const { kind } = await accounts.removeFactorsOf(sub, which, Number(generation), callerIn(operator));
     if (kind === "changed") return factor === ALL ? "factorsRemoved" : "factorRemoved";
     if (kind === "last_sign_in_method") return "lastMethod";
     return kind === "stale" ? "personChanged" : "factorGone";

@@ -3,19 +3,10 @@ import { errors } from "oidc-provider";
 import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
 import type { Artifact } from "../../records/artifacts/artifact.ts";
 import { artifactKey } from "../adapter.ts";
-import type { GrantHandler } from "../apis.ts";
+import type { ApiTokens, GrantHandler } from "../apis.ts";
 import { requireProof } from "../assertions.ts";
 import type { Unit, UnitsOfWork } from "../unit-of-work.ts";
-
-/** Finds the API that a token request is for. */
-export interface ChooseApi {
-  choose(ctx: Parameters<GrantHandler>[0], source: Artifact): Promise<void>;
-}
-
-/** Keeps the grant of a code that is being exchanged. */
-export interface KeepGrant {
-  keepGrant(ctx: Parameters<GrantHandler>[0], grantKey: string | undefined): void;
-}
+import type { RefreshTokens } from "./refresh-tokens.ts";
 
 /**
  * A client that sends an exchange twice must not lose its tokens, and its requests may reach two processes: exchanges
@@ -32,8 +23,8 @@ export function codeGrant(
   original: GrantHandler,
   artifacts: Pick<ArtifactStore, "time">,
   units: UnitsOfWork,
-  apis: ChooseApi,
-  grants: KeepGrant,
+  apis: Pick<ApiTokens, "choose">,
+  refreshTokens: Pick<RefreshTokens, "keepGrant">,
 ): GrantHandler {
   /** The time in this process is not the code's: a request may have waited here while the first was answered. */
   async function isInFlight({ spentAt }: Artifact, unit: Unit): Promise<boolean> {
@@ -57,6 +48,6 @@ export function codeGrant(
     await requireProof(ctx, found.payload["dpopJkt"]);
     if (found.consumedAt === undefined) await apis.choose(ctx, found);
     await original(ctx);
-    grants.keepGrant(ctx, found.grantKey);
+    refreshTokens.keepGrant(ctx, found.grantKey);
   };
 }

@@ -19,8 +19,8 @@ import { type ApiTokens, type GrantHandler, identifiersOf, type RequestedApi } f
 import { clientRecord } from "../clients.ts";
 import type { ProviderServices } from "../services.ts";
 import type { UnitsOfWork } from "../unit-of-work.ts";
-import type { KeepGrant } from "./code-grant.ts";
 import { newGrant, untilExchanged } from "./grant.ts";
+import type { RefreshTokens } from "./refresh-tokens.ts";
 
 const DEVICE_CODE = "DeviceCode";
 const GRANT = "Grant";
@@ -83,7 +83,7 @@ export function polledGrant(
   artifacts: ArtifactStore,
   units: UnitsOfWork,
   apis: Pick<ApiTokens, "choose">,
-  grants: KeepGrant,
+  refreshTokens: Pick<RefreshTokens, "keepGrant">,
   clock: Clock,
 ): GrantHandler {
   return async (ctx) => {
@@ -104,7 +104,7 @@ export function polledGrant(
       await requireProof(ctx, undefined);
       await apis.choose(ctx, found);
       await original(ctx);
-      return grants.keepGrant(ctx, found.grantKey);
+      return refreshTokens.keepGrant(ctx, found.grantKey);
     }
     try {
       if (await isTooEarly(artifacts, clock, found.key)) throw new errors.SlowDown("poll less often");

@@ -119,7 +119,7 @@ const tooManyCodes = (): errors.OIDCProviderError =>
  * Assigns the user to the client's service and stores the grant, when the policy has no more questions. oidc-provider
  * awaits nothing else between its last check and the code, so this is a check that always passes, in a prompt of its
  * own: the checks of one prompt run in parallel. A person who sees no page needs a point of the account's limit, which the commit
- * of the code takes; if there is something to store before, it is taken first.
+ * of the code consumes; if there is something to store before, it is consumed first.
  */
 export function writeGrant({
   accounts,
@@ -131,7 +131,7 @@ export function writeGrant({
   ProviderServices,
   "accounts" | "limits" | "audit" | "units" | "configuration"
 >): interactionPolicy.Prompt {
-  async function takePoint(ctx: KoaContextWithOIDC, sub: string, rider?: Rider): Promise<void> {
+  async function consumePoint(ctx: KoaContextWithOIDC, sub: string, rider?: Rider): Promise<void> {
     const attempt = await limits.authorization(sub, rider);
     if (attempt.allowed) return;
     const caller = callerOf(ctx, { kind: "account", id: sub });
@@ -149,8 +149,8 @@ export function writeGrant({
     if (result === undefined) {
       // The commit found no point: the request runs again for its answer.
       if (exchangeOf(ctx).retryAfter > 0) throw tooManyCodes();
-      if (missingServices(record, clientRecord(client), apis).length > 0) await takePoint(ctx, sub);
-      else units.required().takePoints((rider) => takePoint(ctx, sub, rider));
+      if (missingServices(record, clientRecord(client), apis).length > 0) await consumePoint(ctx, sub);
+      else units.required().consumePoints((rider) => consumePoint(ctx, sub, rider));
     }
     const caller = callerOf(ctx, { kind: "account", id: sub });
     await assignServices(accounts, record, clientRecord(client), apis, caller);

@@ -7,8 +7,8 @@ import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import { ACR_PASSWORD, AMR_PASSWORD } from "../authentication.ts";
 import { clientRecord } from "../clients.ts";
 import { artifactKey } from "../adapter.ts";
-import type { KeepGrant } from "./code-grant.ts";
 import { newGrant } from "./grant.ts";
+import type { RefreshTokens } from "./refresh-tokens.ts";
 import { callerOf, exchangeOf } from "../exchange.ts";
 import type { ProviderServices } from "../services.ts";
 
@@ -31,11 +31,11 @@ type Services = Pick<
 
 export class PasswordGrant {
   readonly #services: Services;
-  readonly #grants: KeepGrant;
+  readonly #refreshTokens: Pick<RefreshTokens, "keepGrant">;
 
-  constructor(services: Services, grants: KeepGrant) {
+  constructor(services: Services, refreshTokens: Pick<RefreshTokens, "keepGrant">) {
     this.#services = services;
-    this.#grants = grants;
+    this.#refreshTokens = refreshTokens;
   }
 
   /** Clients also need `password` in their `grant_types`. */
@@ -95,7 +95,7 @@ export class PasswordGrant {
     const grant = newGrant(provider, record, clientEntry);
     grant.addOIDCScope(scope);
     const grantId = await grant.save();
-    this.#grants.keepGrant(ctx, artifactKey(grantId));
+    this.#refreshTokens.keepGrant(ctx, artifactKey(grantId));
     ctx.oidc.entity("Grant", grant);
 
     const properties = { accountId: record.sub, client, grantId, gty: "password", scope };
