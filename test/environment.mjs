@@ -2,6 +2,8 @@
 // jest itself looks only at the last file of each worker, and gives it half a second, which a busy machine takes anyway.
 import crypto from "node:crypto";
 import { syncBuiltinESMExports } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
 import { ModernFakeTimers } from "@jest/fake-timers";
@@ -32,6 +34,10 @@ function reuseRsaKeys() {
   syncBuiltinESMExports();
 }
 reuseRsaKeys();
+
+// Tests start hundreds of processes, each of which would compile the same modules. The processes that run tests gain nothing:
+// they load each module once, and writing it to the cache would delay their end.
+process.env.NODE_COMPILE_CACHE = join(tmpdir(), "node-compile-cache");
 
 /** What keeps the process alive, by type. */
 function open() {

@@ -44,8 +44,6 @@ function spawnJest(outputFile, args, env) {
         ...process.env,
         PATH: `${bin}${delimiter}${process.env.PATH ?? ""}`,
         NODE_ENV: "test",
-        // Tests start hundreds of processes, each of which would compile the same modules.
-        NODE_COMPILE_CACHE: join(tmpdir(), "node-compile-cache"),
         ...colours(),
         ...env,
       },
