@@ -25,6 +25,7 @@ import { createLogger, droppedLines } from "../core/logger.ts";
 import { createMetrics } from "../core/metrics.ts";
 import type { Outage } from "../core/outages.ts";
 import { type Repeating, startRepeating } from "../core/repeating.ts";
+import type { Pages } from "../interactions/page.ts";
 import { createInteractions, type Interactions } from "../interactions/own-routes.ts";
 import type { Notifications } from "../notifier/operations.ts";
 import { createNotifier } from "../notifier/notifier.ts";
@@ -78,6 +79,7 @@ export interface InternalService extends SignInService {
   readonly accounts: Accounts & AccountInternals;
   readonly clients: Clients & ClientInternals;
   readonly directory: Directory & DirectoryInternals;
+  readonly pages: Pages;
 }
 
 /** Documented in `start-service.ts`, which loads this module. */
@@ -86,7 +88,7 @@ export async function createSignInService(config: SignInServiceConfig): Promise<
 }
 
 /** The service as a host application gets it: internal calls, which return hashes, can't be reached. */
-export function withoutInternals(service: InternalService): SignInService {
+export function withoutInternals({ pages: _pages, ...service }: InternalService): SignInService {
   return {
     ...service,
     accounts: only<Accounts>({ ...accountTable.rows, verifyPassword: true }, service.accounts),
@@ -275,6 +277,7 @@ async function build(
         },
       }),
       events,
+      pages: http.pages,
       interactions: createInteractions(http, (ctx) => routes.locate(ctx)),
       keys: createKeys(keys, () => storage.secrets.read()),
       get provider() {

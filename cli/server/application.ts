@@ -4,7 +4,7 @@ import type { Logger } from "pino";
 import type { SignInService } from "../../lib/index.ts";
 import { discoveryAdvice } from "../../config/deployments.ts";
 import { requestIdOf } from "../../compat/request-log.ts";
-import { createPages } from "../../interactions/index.ts";
+import type { InternalService } from "../../lib/service.ts";
 import type { Mailbox } from "../../testing/mailbox.ts";
 import { publicMonitoring } from "./monitoring.ts";
 
@@ -12,7 +12,7 @@ import { publicMonitoring } from "./monitoring.ts";
  * Adds to the service what an operator needs.
  * @param mailbox gets a page. Default: no page.
  */
-export function createApplication(service: SignInService, logger: Logger, mailbox?: Mailbox): Koa {
+export function createApplication(service: InternalService, logger: Logger, mailbox?: Mailbox): Koa {
   const app = new Koa();
   app.on("error", (error: unknown) => {
     const { name = "unknown", code } = error as { name?: string; code?: unknown };
@@ -74,10 +74,8 @@ function leadToAccount(service: SignInService): Middleware {
 }
 
 /** Responds with 404: a page in the style of the service for browsers, JSON for programs. */
-function notFound(service: SignInService): Middleware {
-  const { stripPrefix, interactions } = service.configuration;
-  // Created on the first 404. The service has already checked the pages at the start.
-  let pages: ReturnType<typeof createPages> | undefined;
+function notFound(service: InternalService): Middleware {
+  const { stripPrefix } = service.configuration;
   const deployments = deploymentsOf(service);
   return async function answerNotFound(ctx) {
     const path = stripPrefix + ctx.path;
@@ -85,8 +83,7 @@ function notFound(service: SignInService): Middleware {
     if (discoveryAdvice(service.configuration.deployments, path) !== undefined) return;
     const deployment = deployments.find((each) => path.startsWith(`${each.path}/`)) ?? deployments[0];
     if (deployment !== undefined && ctx.accepts("json", "html") === "html") {
-      pages ??= createPages(interactions);
-      pages.error(
+      service.pages.error(
         Object.assign(ctx, { exchange: { deployment, requestId: ctx.response.get("X-Request-Id") } }),
         { status: 404, error: "not_found" },
       );

@@ -4,7 +4,7 @@ import type { Logger } from "pino";
 import { applySeed, type SignInService } from "../../lib/index.ts";
 import { createApplication } from "./application.ts";
 import type { ConfigFile } from "./config-file.ts";
-import { startService } from "../../lib/service.ts";
+import { type InternalService, startService } from "../../lib/service.ts";
 import { Running } from "../../core/running.ts";
 import { openStorage, type Storage } from "../../records/storage.ts";
 import { refuseStoredDemoSecrets } from "./demo-secrets.ts";
@@ -26,7 +26,7 @@ export class Generation {
   readonly monitor: RequestListener;
   readonly #running = new Running();
 
-  private constructor(service: SignInService, logger: Logger, mailbox: Mailbox | undefined) {
+  private constructor(service: InternalService, logger: Logger, mailbox: Mailbox | undefined) {
     this.service = service;
     this.answer = this.#counted(listenerOf(createApplication(service, logger, mailbox)));
     this.monitor = this.#counted(monitoringListener(service, service.configuration.metrics?.token));

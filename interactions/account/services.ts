@@ -8,7 +8,6 @@ import { isDevice } from "../../accounts/clients/client-kinds.ts";
 import { consentOf } from "../../accounts/clients/consents.ts";
 import { byCaller } from "../../accounts/arguments.ts";
 import { allowedScopes, isShutOut, type RequestedApi } from "../../provider/apis.ts";
-import { ALL_FIELDS } from "../../provider/claims.ts";
 import type { ConnectedDevice, DevicePosition } from "../../provider/grants/device-codes.ts";
 import type { Translator } from "../../core/texts.ts";
 import { ownValue } from "../../core/untrusted-keys.ts";
@@ -266,7 +265,7 @@ function consentedClients(
   );
 }
 
-/** What the clients of a service may read. Those of the organization itself may read the whole profile. */
+/** What the clients of a service may read. Those of the organization itself may ask for everything without consent. */
 function readableFields(
   account: AccountRecord,
   clients: readonly ClientRecord[],
@@ -275,7 +274,7 @@ function readableFields(
 ): readonly string[] {
   const own = clients.filter(({ service }) => service === key);
   const consents: readonly Consent[] = own.some(({ first_party }) => first_party)
-    ? [{ scopes: [ALL_FIELDS], claims: [] }]
+    ? [services.claims.grantable]
     : own.map(({ client_id }) => consentOf(account, client_id));
   return consentFields(
     services,

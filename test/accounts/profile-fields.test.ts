@@ -1,8 +1,11 @@
 /** Each field of a person is one row: every view has it, and every way in has its rule. */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { pino } from "pino";
 import { causedBy } from "../../accounts/plan.ts";
 import {
   createPersonFields,
@@ -16,16 +19,18 @@ import {
 } from "../../accounts/profile-fields.ts";
 import { type Account, accounts as table } from "../../accounts/operations/accounts.ts";
 import { commandOf } from "../../cli/program/operation-command.ts";
+import { createApplication } from "../../cli/server/application.ts";
 import { createSystemClock } from "../../core/clock.ts";
 import { builtInLocales, readTexts } from "../../core/texts.ts";
 import { consentFields } from "../../interactions/protocol.ts";
-import type { InternalService } from "../../lib/service.ts";
+import { createSignInServiceOver, type InternalService } from "../../lib/service.ts";
 import { ALL_FIELDS, createClaims } from "../../provider/claims.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
+import { openStorage } from "../../records/storage.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { here } from "../cli/here.ts";
 import { readTokens, relyingParty, signIn } from "../flows/relying-party.ts";
-import { PARTNER, storageIn } from "../flows/running-service.ts";
+import { PARTNER, SHOP, storageIn } from "../flows/running-service.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
 import { ADDED, DEPARTMENT } from "./added-fields.ts";
@@ -378,6 +383,38 @@ describe("a field that a service adds", () => {
       scopes_supported: expect.arrayContaining(["org"]),
       claims_supported: expect.arrayContaining(["dept", "floor"]),
     });
+  });
+
+  it("is under Connected services: what a client of the organization may ask for, and what another was allowed", async () => {
+    const { sub, visitor } = await signedIn();
+    for (const key of [SHOP.service, PARTNER.service]) await service.accounts.assign(sub, key ?? "");
+    const { body } = await visitor.open(`${running.openid}/account/services`);
+    const { services } = body as unknown as { services: { id: string; reads: string }[] };
+    const reads = Object.fromEntries(services.map(({ id, ...each }) => [id, each.reads]));
+    expect(reads).toEqual({
+      [SHOP.service ?? ""]: expect.stringMatching(/Department.*Floor|Floor.*Department/u),
+      [PARTNER.service ?? ""]: expect.not.stringContaining("Department"),
+    });
+    expect(JSON.stringify(services)).not.toContain("Customer number");
+  });
+
+  it("has a text that a team can replace, on the page for a wrong address, too", async () => {
+    const config = {
+      deployments: { openid: { url: "http://127.0.0.1:3000" } },
+      storage: "sqlite::memory:",
+      logger: pino({ level: "silent" }),
+      interactions: { copy: { en: { "field.department": "Team" } } },
+    };
+    const other = await createSignInServiceOver(config, openStorage, { fields: ADDED });
+    const answer = createApplication(other, config.logger).callback();
+    const server = createServer((request, response) => void answer(request, response));
+    await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const page = await fetch(`http://127.0.0.1:${port}/nothing`, { headers: { accept: "text/html" } });
+    expect([page.status, await page.text()]).toEqual([404, expect.stringContaining("</html>")]);
+    server.closeAllConnections();
+    await new Promise((resolve) => void server.close(resolve));
+    await other.close();
   });
 
   it("keeps both of two changes of different fields, and what the service no longer has", async () => {

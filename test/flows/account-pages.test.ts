@@ -379,7 +379,7 @@ describe("the services", () => {
     clock.advance(86_400 * 3);
     await browser.get(`${running.openid}/account/services`);
     expect(pageText(browser)).toMatch(
-      /Partner Can read: Email address First connected 3 days ago Disconnect .* Shop Can read: Email address, Name, Date of birth, and Gender First connected 3 days ago Disconnect/,
+      /Partner Can read: Email address First connected 3 days ago Disconnect .* Shop Can read: Email address, Name, Date of birth, Gender, .*Username, Language, .*Roles First connected 3 days ago Disconnect/,
     );
   });
 

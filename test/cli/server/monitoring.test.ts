@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import { createApplication } from "../../../cli/server/application.ts";
-import { createSignInService } from "../../../lib/index.ts";
+import { createSignInServiceOver } from "../../../lib/service.ts";
+import { openStorage } from "../../../records/storage.ts";
 import { startProxy } from "../../hosting/host.ts";
 import { freePorts, type Running, start } from "../../examples/processes.ts";
 import { configuration, Servers } from "../../examples/servers.ts";
@@ -231,12 +232,15 @@ describe("/health on the public port", () => {
   it("checks the storage at most once a second, and responds with 503 if a part is down [D-HEALTH-1]", async () => {
     let now = 1_000_000;
     let looks = 0;
-    const service = await createSignInService({
-      deployments: { oauth2: { url: "http://127.0.0.1:3000" } },
-      storage: "sqlite::memory:",
-      logger: pino({ level: "silent" }),
-      clock: { virtual: true, now: () => now },
-    });
+    const service = await createSignInServiceOver(
+      {
+        deployments: { oauth2: { url: "http://127.0.0.1:3000" } },
+        storage: "sqlite::memory:",
+        logger: pino({ level: "silent" }),
+        clock: { virtual: true, now: () => now },
+      },
+      openStorage,
+    );
     const counted = {
       ...service,
       health: () => {
