@@ -2,19 +2,16 @@
 import type { ClientChanges } from "../accounts/clients/client-schema.ts";
 import type { Command } from "./program/command.ts";
 import { CommandFailure, misused } from "./program/command-failure.ts";
-import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./program/on-service.ts";
-import { commandsOf } from "./program/operation-command.ts";
+import { type Call, unknown } from "./program/on-service.ts";
+import { commandsOf, type Read } from "./program/operation-command.ts";
 
-async function rotateSecret(call: Call): Promise<void> {
+async function rotateSecret(call: Call, { target: [client_id = ""], input }: Read): Promise<void> {
   const { service, args, print, by } = call;
-  const keepOldFor = args.duration("keep-old-for") ?? 0;
-  const client = await service.clients.find(args.operand(0));
-  if (client === undefined) throw unknown("client");
-  const { client_id } = client;
+  if ((await service.clients.find(client_id)) === undefined) throw unknown("client");
   if (args.flag("from-seed")) return applySeedsSecret(call, client_id);
-  if (keepOldFor === 0)
+  if (!input["keepOldFor"])
     await call.confirm(`Replace the secret of ${client_id}? The old one stops working now.`);
-  print.record(await service.clients.rotateSecret(client_id, { keepOldFor }, by));
+  print.record(await service.clients.rotateSecret(client_id, input, by));
 }
 
 /** Sets the secret or the keys that the seed of the configuration names. The seed itself leaves them as they are. */
@@ -34,27 +31,22 @@ async function applySeedsSecret(call: Call, client_id: string): Promise<void> {
   print.done(`The secret or the keys of the seed are set: ${client_id}`, { client_id });
 }
 
-export const clientCommands: readonly Command[] = [
-  ...commandsOf("clients", { rotateSecret: null }),
-  {
-    words: ["clients", "rotate-secret"],
-    summary: "makes a new secret, and prints it once",
-    operands: [{ form: "CLIENT_ID", about: "the client_id" }],
-    options: [
-      ...SERVICE_OPTIONS,
-      {
-        form: "--keep-old-for TIME",
-        about: "how long the old secrets work, such as 1d; default: not at all",
-      },
-      { form: "--from-seed", about: "sets the secret, or the keys, of the seed in the configuration" },
-      YES,
-    ],
-    about:
-      "A seed never changes the secret or the keys of a client that exists, so that a rotated secret does not come back. With --from-seed this command does: run it after you have changed them in the seed.",
-    examples: [
-      "clients rotate-secret news --keep-old-for 1d",
-      "clients rotate-secret news --from-seed --yes",
-    ],
-    load: async () => onService(rotateSecret),
-  },
-];
+const FROM_SEED = {
+  form: "--from-seed",
+  about: "sets the secret, or the keys, of the seed in the configuration",
+};
+const ABOUT_SEED =
+  "A seed never changes the secret or the keys of a client that exists, so that a rotated secret does not come back. With --from-seed this command does: run it after you have changed them in the seed.";
+
+function withSeed(command: Command): Command {
+  const { words, about = "", options = [], examples } = command;
+  if (words[1] !== "rotate-secret") return command;
+  return {
+    ...command,
+    about: `${about}\n\n${ABOUT_SEED}`,
+    options: [...options, FROM_SEED],
+    examples: [...examples, "clients rotate-secret news --from-seed --yes"],
+  };
+}
+
+export const clientCommands: readonly Command[] = commandsOf("clients", { rotateSecret }).map(withSeed);

@@ -1,5 +1,6 @@
 /** The operations on clients. */
 import { z } from "zod";
+import { described } from "../../config/documented-schema.ts";
 import { exactly } from "../arguments.ts";
 import {
   type AnyNewClient,
@@ -162,7 +163,7 @@ export const clients = operations("client", {
   /**
    * Makes a new secret, which is returned only here.
    *
-   * A client has at most four secrets. Without `keepOldFor`, the opaque tokens of a `machine` client end, too.
+   * A client has at most four secrets. If the old ones stop working now, the opaque tokens of a `machine` client end, too.
    *
    * @throws NotFound when there is no such client.
    * @throws SignInError `not_applicable` when the client has no secret.
@@ -171,8 +172,8 @@ export const clients = operations("client", {
     ...CHANGES,
     effect: "verb",
     input: exactly({
-      /** Seconds for which the old secrets work, at most a year. Default 0. */
-      keepOldFor: keepOldFor.optional(),
+      /** How long the old secrets work, in seconds, at most a year. Default: not at all. */
+      keepOldFor: described(keepOldFor.optional(), { unit: "duration" }),
     }),
     output: credentials,
     secret: ["client_secret"],

@@ -8,12 +8,6 @@ import { unknown } from "./on-service.ts";
 /** The ways to name one account, each an option of `accounts find`. */
 export const ACCOUNT_NAMES = ["username", "email", "user-id", "sub"] as const;
 
-/** The operand of commands about an account. */
-export const SUB = {
-  form: "SUB",
-  about: "the account: its sub, or the username, e-mail address or user_id that only it has",
-};
-
 type Finds = Pick<Accounts, "find" | "findByUserId" | "findByLogin">;
 
 /** The account with this name of one kind. */

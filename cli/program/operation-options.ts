@@ -59,7 +59,9 @@ const KINDS = {
     value: "TIME",
     about: () => "; written with its unit, such as 10m",
     read: (args, name) => args.duration(name),
-    examples: (value) => [`${Number(value) / 60}m`],
+    examples: (value) => [
+      Number(value) % 86_400 === 0 ? `${Number(value) / 86_400}d` : `${Number(value) / 60}m`,
+    ],
   },
   /** Seconds since the epoch, written as how long ago that was. */
   time: {

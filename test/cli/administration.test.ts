@@ -3,11 +3,42 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { CommandContext } from "../../cli/program/command.ts";
+import { z } from "zod";
+import { type AnyRow, NONE } from "../../accounts/operations/operation.ts";
 import { COMMANDS } from "../../cli/commands.ts";
+import { kebab } from "../../cli/program/operation-options.ts";
+import { bare } from "../../config/documented-schema.ts";
+import { type Noun, rowsOf, TABLES } from "../../lib/operations.ts";
 import { examplesOf, type Office, ON_SERVICE, openOffice, SECRETS } from "./administration-stage.ts";
 
 let office: Office;
 let folder: string;
+
+/** The operation that the example is of. What the seed has is not one. */
+function rowOf(example: string): AnyRow | undefined {
+  if (example.includes("--from-seed")) return undefined;
+  const rows = (Object.keys(TABLES) as Noun[]).flatMap((noun) =>
+    Object.entries(rowsOf(noun)).map(([verb, row]) => [row.words ?? `${noun} ${kebab(verb)}`, row] as const),
+  );
+  return rows.find(([words]) => `${example} `.startsWith(`${words} `))?.[1];
+}
+
+/** What does not fit in what a command printed as JSON: it is the output of the row, as the library returns it. */
+function misfit(row: AnyRow, out: string): unknown {
+  const { effect, output } = row;
+  const printed = out
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line) as object)
+    // `keys list` also prints the ids of secrets.
+    .filter((each) => output !== TABLES.keys.rows.list.output || "kid" in each);
+  // What has no output is named by its target.
+  if (output === NONE) return printed.length === 1 ? undefined : printed;
+  const isArray = bare(output) instanceof z.ZodArray;
+  const [all, schema] = isArray ? [printed, output] : [printed, z.array(output)];
+  const { error } = schema.safeParse(all);
+  return error ?? (effect === "list" || isArray || printed.length === 1 ? undefined : printed);
+}
 
 beforeAll(async () => {
   office = await openOffice();
@@ -21,10 +52,14 @@ describe("the commands on a service", () => {
     async (noun) => {
       for (const example of examplesOf(noun)) {
         const isEndless = example.startsWith("audit tail");
-        const outcome = await office.example(await office.placed(example), isEndless ? 200 : undefined);
+        const row = rowOf(example);
+        const placed = await office.placed(example);
+        const line = row === undefined ? placed : placed.replace(/(?= < |$)/u, " --json");
+        const outcome = await office.example(line, isEndless ? 200 : undefined);
         // No secret is lost here.
         const code = isEndless ? 130 : Number(example === "keys reset --lost");
         expect([example, outcome]).toEqual([example, expect.objectContaining({ code })]);
+        if (row !== undefined) expect([example, misfit(row, outcome.out)]).toEqual([example, undefined]);
       }
     },
   );
@@ -387,7 +422,6 @@ function wrong(
   const find = ["accounts", "find", "ada@example.com"];
   return [
     [2, /^Unknown command; did you mean accounts\? See --help\.$/mu, ["acounts"]],
-    [2, /^Unknown command; did you mean accounts\?/u, ["acounts", "list", "--json", ...config]],
     [2, /^Unknown command; did you mean find\?/u, ["accounts", "fnd", "ada@example.com", ...config]],
     [2, /^Unknown command\. See/u, ["frobnicate"]],
     [2, /^Unknown option '--jsn'; did you mean --json\? See/u, [...find, "--jsn", ...config]],
@@ -421,10 +455,6 @@ function wrong(
     [2, /^--email is missing/u, ["accounts", "create", ...config]],
     [2, /^account\.email: /u, ["accounts", "create", "--email", "nobody", ...config]],
     [1, /belongs to another account/u, ["accounts", "create", "--email", "ADA@example.com", ...config]],
-    [2, /^There is nothing to change/u, ["accounts", "update", sub, ...config]],
-    [2, /^--remove takes one of/u, ["accounts", "update", sub, "--remove", "sub", ...config]],
-    [2, /both set and removed/u, ["accounts", "update", sub, "--name", "A", "--remove", "name", ...config]],
-    [1, /^There is no such account/u, ["accounts", "update", "nobody", "--name", "A", ...config]],
     [2, /^Service unknown is not known/u, ["accounts", "assign", sub, "unknown", ...config]],
     [
       2,
@@ -432,11 +462,8 @@ function wrong(
       ["accounts", "assign", sub, "news", "--user-id-in-service", "x", ...config],
     ],
     [1, /^There is no such assignment/u, ["accounts", "unassign", sub, "other", "--yes", ...config]],
-    [1, /^There is no such account/u, ["sessions", "end", "nobody", ...config]],
     [1, /^There is no such client/u, ["clients", "find", "nobody", ...config]],
-    [1, /^There is no such client/u, ["clients", "remove", "constructor", "--yes", ...config]],
     [2, /^--name is missing/u, ["clients", "register", ...config]],
-    [2, /^--service is missing/u, ["clients", "register", "--name", "N", ...config]],
     [
       2,
       /^client\.redirect_uris: is required/u,
@@ -444,37 +471,12 @@ function wrong(
     ],
     [
       2,
-      /^client\.redirect_uris\[0\]: /u,
-      ["clients", "register", "--name", "N", "--service", "news", "--redirect-uri", "x", ...config],
-    ],
-    [
-      1,
-      /^Client news exists already|exists already/u,
-      [
-        "clients",
-        "register",
-        "--client-id",
-        "news",
-        "--name",
-        "N",
-        "--service",
-        "news",
-        "--redirect-uri",
-        "https://a.example/",
-        ...config,
-      ],
-    ],
-    [
-      2,
       /^--keep-old-for must be a duration/u,
       ["clients", "rotate-secret", "news", "--keep-old-for", "1w", ...config],
     ],
-    [2, /grant/u, ["clients", "update", "news", "--grant-type", "implicit", ...config]],
     [2, /^--native must be/u, ["clients", "update", "news", "--native", "maybe", ...config]],
     [2, /none\.png does not exist/u, ["clients", "update", "news", "--logo", "none.png", ...config]],
     [1, /still referenced/u, ["services", "remove", "news", "--yes", ...config]],
-    [1, /^There is no such portal/u, ["portals", "remove", "nowhere", "--yes", ...config]],
-    [2, /^--name is missing/u, ["groups", "put", "new", ...config]],
     [
       2,
       /^service\.receiver/u,
@@ -485,9 +487,7 @@ function wrong(
       /must contain a JSON object/u,
       ["services", "put", "news", "--name", "News", "--receiver", ...file("list.json").slice(1), ...config],
     ],
-    [2, /^receiver: must be service:KEY/u, ["receivers", "pause", "news", ...config]],
     [1, /^This receiver does not exist/u, ["receivers", "test", "portal:old", ...config]],
-    [2, /^filter\.state: must be one of/u, ["deliveries", "list", "--state", "lost", ...config]],
     [1, /^This delivery does not exist/u, ["deliveries", "redrive", "nothing", ...config]],
     [1, /^There is no such delivery/u, ["deliveries", "discard", "nothing", "--yes", ...config]],
     [2, /^--type is missing/u, ["deliveries", "explain", "--account", sub, ...config]],
