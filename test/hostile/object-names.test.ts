@@ -7,11 +7,14 @@ import type { Seed } from "../../lib/seed.ts";
 import type { SignInService } from "../../lib/service.ts";
 import { basic, relyingParty, send, signIn } from "../flows/relying-party.ts";
 import { BOB, NEWS, PARTNER, UNLIMITED, useService } from "../flows/running-service.ts";
+import { rounds } from "../rounds.ts";
 import { fillConsole, WITH_CONSOLE } from "./account-samples.ts";
 import { type NamedChange, replaced } from "./changes.ts";
 import { type Sample, samples, sendSample } from "./requests.ts";
 
 const NAMES: readonly string[] = Object.getOwnPropertyNames(Object.prototype);
+/** For what takes a request for each. */
+const SOME = rounds(0, 1) === 1 ? NAMES : ["__proto__", "constructor", "toString"];
 /** A name that is neither registered nor a property. */
 const UNKNOWN = "nobody-has-this";
 
@@ -101,7 +104,7 @@ describe("in a request, such a name", () => {
 
   it("gets the response of an unknown name, at every endpoint, anywhere in it [D-IDENTIFIER-1]", async () => {
     for (const sample of all) {
-      const changes = [UNKNOWN, ...NAMES].map((name) => [name, changesOf(sample, name)] as const);
+      const changes = [UNKNOWN, ...SOME].map((name) => [name, changesOf(sample, name)] as const);
       for (const index of changes[0]![1].keys()) {
         const [unknown, ...known] = changes.map(([name, list]) => [name, list[index]!] as const);
         const outline = ([name, [, change]]: NonNullable<typeof unknown>) =>

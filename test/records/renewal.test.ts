@@ -9,6 +9,7 @@ import { BACKENDS, type Ground } from "../adapters/backends.ts";
 import { fillWith } from "../cli/samples.ts";
 import { type Everything, everythingIn, type Kept, lostEntries, withStores } from "../cli/stage.ts";
 import { closing } from "../closing.ts";
+import { rounds } from "../rounds.ts";
 
 /** How a value changes, by its members. */
 type Change = (before: never, after: never, now: number) => void;
@@ -118,7 +119,7 @@ describe("a storage that has gone back", () => {
   });
 });
 
-const ACCOUNTS = 90;
+const ACCOUNTS = rounds(30, 90);
 
 describe.each(BACKENDS.filter(({ name }) => name !== "Redis"))("a renewed storage in $name", (backend) => {
   const clock = createSystemClock();
