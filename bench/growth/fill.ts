@@ -7,11 +7,11 @@ import { artifactKey } from "../../provider/adapter.ts";
 import type { RecordData } from "../../adapters/record-store.ts";
 import { artifactKind, artifactRecord, type ArtifactValue } from "../../records/artifacts/artifact-kinds.ts";
 import {
-  deliveryRecord,
+  DELIVERY,
   type StoredDelivery,
   type Lane,
-  laneRecord,
-  payloadRecord,
+  LANE,
+  PAYLOAD,
   type StoredPayload,
 } from "../../records/deliveries/delivery-kinds.ts";
 import { ACCOUNT, IDENTIFIER, SIGN_IN_NAME, USER_ID } from "../../records/directory/directory-kinds.ts";
@@ -135,15 +135,15 @@ async function makers(place: GrowingStorage): Promise<Readonly<Record<string, Ma
         lastDelivered: 0,
         flight: null,
       };
-      return [laneRecord(lane)];
+      return [LANE.record(lane)];
     },
     "finished delivery"(index) {
       // Spread over the days for which payloads are stored, so that nothing has to be purged.
       const finishedAt = now - (index % 1_000) * 300_000;
       const id = `msg_${randomUUID()}`;
       return [
-        payloadRecord({ id, payload }),
-        deliveryRecord({
+        PAYLOAD.record({ id, payload }),
+        DELIVERY.record({
           ...delivery,
           id,
           receiver: receiverOf(index),

@@ -17,16 +17,14 @@ import { ConditionFailed } from "../../core/errors.ts";
 import {
   BEHIND_HEADS,
   DELIVERY,
-  deliveryRecord,
-  deliveryRef,
   dueAt,
   type StoredDelivery,
   type KnownReceiver,
   type Lane,
-  laneRecord,
+  LANE,
   laneRef,
-  receiverRecord,
-  payloadRef,
+  RECEIVER,
+  PAYLOAD,
   type StoredPayload,
   toDelivery,
 } from "./delivery-kinds.ts";
@@ -123,7 +121,7 @@ export function createClaims(access: LaneAccess): Calls {
 
   async function readRest(heads: readonly StoredDelivery[]): Promise<Rest[]> {
     if (heads.length === 0) return [];
-    const found = await store.get(heads.flatMap((head) => [payloadRef(head.id), laneRef(head)]));
+    const found = await store.get(heads.flatMap((head) => [PAYLOAD.ref(head.id), laneRef(head)]));
     return heads.map((_head, index) => {
       const [payload, lane] = found.slice(2 * index, 2 * index + 2);
       return {
@@ -149,11 +147,11 @@ export function createClaims(access: LaneAccess): Calls {
     const changes = new Changes();
     const made = heads.map((head) => {
       const stored = claimed(head.value, terms, now);
-      changes.write(deliveryRecord(stored), head);
+      changes.write(DELIVERY.record(stored), head);
       return stored;
     });
     if (probed !== undefined)
-      changes.write(receiverRecord({ ...probed.value, circuitOpenUntil: now + terms.span }), probed);
+      changes.write(RECEIVER.record({ ...probed.value, circuitOpenUntil: now + terms.span }), probed);
     // A claim may be lost in a power failure: its result is not recorded either, and the delivery is sent again.
     const [version, rest] = await Promise.all([access.commit(changes, { relaxed: true }), readRest(made)]);
     return made.map((stored, index) => {
@@ -263,7 +261,7 @@ export function createClaims(access: LaneAccess): Calls {
   ): Promise<Finished> {
     const key = { receiver, sub };
     const [readLane, readOwn] =
-      left === undefined ? await access.get<[Lane, StoredDelivery]>([laneRef(key), deliveryRef(id)]) : [];
+      left === undefined ? await access.get<[Lane, StoredDelivery]>([laneRef(key), DELIVERY.ref(id)]) : [];
     const { own, lane } = left ?? { own: readOwn, lane: readLane };
     const lost = { recorded: false };
     if (own === undefined || lane === undefined) return lost;
@@ -284,7 +282,7 @@ export function createClaims(access: LaneAccess): Calls {
     const written = new Map<Read<StoredDelivery>, StoredDelivery>([[own, after]]);
     if (following !== undefined) written.set(following, asHead(following.value));
     // If a delivery is added in the meantime, one of the two commits is retried.
-    else if (!stays) changes.write(laneRecord({ ...lane.value, isEmpty: true, flight: null }), lane);
+    else if (!stays) changes.write(LANE.record({ ...lane.value, isEmpty: true, flight: null }), lane);
 
     /** The next delivery of the lane if it may be sent now, otherwise one of another lane. */
     let next = stays ? own : following;

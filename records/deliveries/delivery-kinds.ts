@@ -7,7 +7,6 @@ import {
   type ReceiverState,
   RESTORED,
 } from "./delivery.ts";
-import type { RecordData } from "../../adapters/record-store.ts";
 import { defineKind, type Kind, type IndexPosition } from "../kinds.ts";
 import type { RefTo } from "../records.ts";
 
@@ -210,15 +209,8 @@ export const RECEIVER: Kind<KnownReceiver> = defineKind<KnownReceiver>({
   personal: undefined,
 });
 
-export const deliveryRef = (id: string): RefTo<StoredDelivery> => DELIVERY.ref(id);
-export const payloadRef = (id: string): RefTo<StoredPayload> => PAYLOAD.ref(id);
 export const laneRef = ({ receiver, sub }: LaneKey): RefTo<Lane> => LANE.ref([receiver, sub]);
 export const laneKey = (lane: LaneKey): string => laneRef(lane).key;
-export const receiverRef = (receiver: string): RefTo<KnownReceiver> => RECEIVER.ref(receiver);
-export const deliveryRecord = (delivery: StoredDelivery): RecordData => DELIVERY.record(delivery);
-export const payloadRecord = (payload: StoredPayload): RecordData => PAYLOAD.record(payload);
-export const laneRecord = (lane: Lane): RecordData => LANE.record(lane);
-export const receiverRecord = (receiver: KnownReceiver): RecordData => RECEIVER.record(receiver);
 
 /** The delivery without what only the storage needs. */
 export function toDelivery(stored: StoredDelivery): Delivery {

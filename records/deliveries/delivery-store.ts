@@ -14,10 +14,8 @@ import { createClaims } from "./claims.ts";
 import { addDeliveries, type LaneAccess, laneQuery, type Positions } from "./lanes.ts";
 import {
   DELIVERY,
-  deliveryRef,
   type StoredDelivery,
   PAYLOAD,
-  payloadRef,
   RECEIVER,
   type StoredPayload,
   toDelivery,
@@ -237,8 +235,8 @@ export function createDeliveryStore(access: LaneAccess, positions: Positions): D
     add: (tx, deliveries) => addDeliveries(tx, deliveries, { now: access.clock.now(), positions }),
     async find(id) {
       const [found, payload] = await access.get<[StoredDelivery, StoredPayload]>([
-        deliveryRef(id),
-        payloadRef(id),
+        DELIVERY.ref(id),
+        PAYLOAD.ref(id),
       ]);
       return found && { ...toDelivery(found.value), payload: payload?.value.payload ?? null };
     },

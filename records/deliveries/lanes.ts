@@ -6,19 +6,16 @@ import { type Changes, PAGE, type Read, read, Records, type Transaction } from "
 import type { LaneKey, NewDelivery } from "./delivery.ts";
 import {
   DELIVERY,
-  deliveryRecord,
-  deliveryRef,
   type Flight,
   type KnownReceiver,
   type Lane,
   laneKey,
-  laneRecord,
+  LANE,
   laneRef,
   newLane,
-  payloadRecord,
+  PAYLOAD,
   type StoredDelivery,
-  receiverRecord,
-  receiverRef,
+  RECEIVER,
 } from "./delivery-kinds.ts";
 import { untouchedReceiver } from "./delivery.ts";
 
@@ -29,7 +26,7 @@ export function laneQuery({ receiver, sub }: LaneKey): Omit<Query, "limit"> {
 
 export class LaneAccess extends Records {
   delivery(id: string): Promise<Read<StoredDelivery> | undefined> {
-    return this.find(deliveryRef(id));
+    return this.find(DELIVERY.ref(id));
   }
 
   lane(lane: LaneKey): Promise<Read<Lane> | undefined> {
@@ -37,7 +34,7 @@ export class LaneAccess extends Records {
   }
 
   receiver(receiver: string): Promise<Read<KnownReceiver> | undefined> {
-    return this.find(receiverRef(receiver));
+    return this.find(RECEIVER.ref(receiver));
   }
 
   /** All receivers that ever had a delivery, ordered by name. */
@@ -65,7 +62,7 @@ export class LaneAccess extends Records {
 
 /** Writes a delivery if it has changed. */
 export function writeDelivery(changes: Changes, was: Read<StoredDelivery>, now: StoredDelivery): void {
-  if (now !== was.value) changes.write(deliveryRecord(now), was);
+  if (now !== was.value) changes.write(DELIVERY.record(now), was);
 }
 
 /** The delivery as the head of its lane, while no other delivery of the lane is in flight. */
@@ -98,12 +95,15 @@ export async function addDeliveries(
   if (new Set(deliveries.map(({ id }) => id)).size < deliveries.length) throw taken();
   const keys = new Map(deliveries.map((each) => [laneKey(each), each] as const));
   const names = [...new Set(deliveries.map(({ receiver }) => receiver))];
-  const known = await tx.peekAll([...[...keys.values()].map(laneRef), ...names.map(receiverRef)]);
+  const known = await tx.peekAll([
+    ...[...keys.values()].map(laneRef),
+    ...names.map((name) => RECEIVER.ref(name)),
+  ]);
   const lanes = new Map(
     [...keys].map(([key, lane], index) => [key, (known[index] as Lane | undefined) ?? newLane(lane)]),
   );
   for (const [index, receiver] of names.entries()) {
-    if (known[keys.size + index] === undefined) tx.put(receiverRecord({ receiver, ...untouchedReceiver }));
+    if (known[keys.size + index] === undefined) tx.put(RECEIVER.record({ receiver, ...untouchedReceiver }));
   }
   for (const { payload, ...delivery } of deliveries) {
     const lane = lanes.get(laneKey(delivery)) as Lane;
@@ -129,12 +129,12 @@ export async function addDeliveries(
       lease: null,
       flight: lane.isEmpty ? lane.flight : null,
     };
-    tx.create(deliveryRecord(stored), taken);
-    tx.create(payloadRecord({ id: delivery.id, payload }), taken);
+    tx.create(DELIVERY.record(stored), taken);
+    tx.create(PAYLOAD.record({ id: delivery.id, payload }), taken);
     const next = { ...lane, lastSequence: sequence, lastPosition: position, isEmpty: false, flight: null };
     lanes.set(laneKey(delivery), next);
   }
-  for (const lane of lanes.values()) tx.put(laneRecord(lane));
+  for (const lane of lanes.values()) tx.put(LANE.record(lane));
 }
 
 /** One lane with its deliveries while they are edited. */
@@ -219,7 +219,7 @@ export class LaneEdit {
       const now = this.#deliveries.get(id) as StoredDelivery;
       if (now === read<StoredDelivery>(found).value) continue;
       this.#tx.adopt(found);
-      this.#tx.put(deliveryRecord(now));
+      this.#tx.put(DELIVERY.record(now));
     }
     const lane: Lane = {
       ...this.lane,
@@ -227,7 +227,7 @@ export class LaneEdit {
       isEmpty: first === undefined,
       lastDelivered: this.#lastDelivered,
     };
-    if (JSON.stringify(lane) !== JSON.stringify(this.lane)) this.#tx.put(laneRecord(lane));
+    if (JSON.stringify(lane) !== JSON.stringify(this.lane)) this.#tx.put(LANE.record(lane));
     return isWrong;
   }
 }

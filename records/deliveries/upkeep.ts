@@ -12,17 +12,13 @@ import {
 } from "./delivery.ts";
 import {
   DELIVERY,
-  deliveryRecord,
-  deliveryRef,
   LANE,
   type Lane,
   laneKey,
-  laneRecord,
   laneRef,
-  payloadRef,
+  PAYLOAD,
   type PurgeStage,
-  receiverRecord,
-  receiverRef,
+  RECEIVER,
   type StoredDelivery,
   toDelivery,
   withoutPayload,
@@ -80,7 +76,7 @@ export function createByHand(access: LaneAccess): ByHand {
     supersedable: ReadonlySet<string>,
     changed?: Changed,
   ): Promise<ReadonlyMap<string, RedriveResult>> {
-    const found = await tx.peekAll(ids.map(deliveryRef));
+    const found = await tx.peekAll(ids.map((id) => DELIVERY.ref(id)));
     const results = new Map<string, RedriveResult>(ids.map((id) => [id, "unknown"]));
     for (const wanted of byLane(found.filter((delivery) => delivery !== undefined))) {
       const edit = await LaneEdit.open(tx, access, wanted[0] as LaneKey);
@@ -95,7 +91,7 @@ export function createByHand(access: LaneAccess): ByHand {
   }
 
   async function sendNow(tx: Transaction, id: string, changed?: Changed): Promise<SendNowResult> {
-    const delivery = await tx.get(deliveryRef(id));
+    const delivery = await tx.get(DELIVERY.ref(id));
     if (delivery === undefined) return "unknown";
     const now = access.clock.now();
     if (delivery.state !== "waiting") return "over";
@@ -103,16 +99,16 @@ export function createByHand(access: LaneAccess): ByHand {
     if (delivery.lease !== null && delivery.lease.end > now) return "sending";
     // An earlier one that was given up may still be arriving.
     if (!delivery.isHead || (delivery.flight !== null && delivery.flight.end > now)) return "behind";
-    const [receiver] = await tx.peekAll([receiverRef(delivery.receiver)]);
+    const [receiver] = await tx.peekAll([RECEIVER.ref(delivery.receiver)]);
     if (receiver?.paused || (receiver?.circuitOpenUntil ?? 0) > now) return "stopped";
     const due = { ...delivery, nextAttemptAt: delivery.storedAt, failedAt: null };
-    tx.put(deliveryRecord(due));
+    tx.put(DELIVERY.record(due));
     changed?.(toDelivery(due));
     return "due";
   }
 
   async function discard(tx: Transaction, id: string, reason: string, changed?: Changed): Promise<boolean> {
-    const [delivery] = await tx.peekAll([deliveryRef(id)]);
+    const [delivery] = await tx.peekAll([DELIVERY.ref(id)]);
     const edit = delivery && (await LaneEdit.open(tx, access, delivery));
     const state = edit?.get(id)?.state;
     if (edit === undefined || (state !== "waiting" && state !== "parked")) return false;
@@ -163,9 +159,9 @@ function isTouched({
 }
 
 async function makeDue(tx: Transaction, id: string): Promise<void> {
-  const delivery = await tx.get(deliveryRef(id));
+  const delivery = await tx.get(DELIVERY.ref(id));
   if (delivery === undefined || !delivery.isHead || delivery.failedAt === null) return;
-  tx.put(deliveryRecord({ ...delivery, nextAttemptAt: delivery.storedAt, failedAt: null }));
+  tx.put(DELIVERY.record({ ...delivery, nextAttemptAt: delivery.storedAt, failedAt: null }));
 }
 
 export function createReceivers(access: LaneAccess): Receivers {
@@ -174,10 +170,10 @@ export function createReceivers(access: LaneAccess): Receivers {
     decide: (state: ReceiverState) => ReceiverState | undefined,
   ): Promise<{ readonly before: ReceiverState; readonly after: ReceiverState }> {
     return access.transact(async (tx) => {
-      const before = toState((await tx.get(receiverRef(name))) ?? untouchedReceiver);
+      const before = toState((await tx.get(RECEIVER.ref(name))) ?? untouchedReceiver);
       const after = decide(before) ?? before;
       const state = toState(isTouched(after) ? after : untouchedReceiver);
-      if (after !== before) tx.put(receiverRecord({ receiver: name, ...state }));
+      if (after !== before) tx.put(RECEIVER.record({ receiver: name, ...state }));
       return { before, after };
     });
   }
@@ -239,11 +235,11 @@ export function createReceivers(access: LaneAccess): Receivers {
 }
 
 async function forgetPayload(tx: Transaction, id: string): Promise<void> {
-  const delivery = await tx.get(deliveryRef(id));
+  const delivery = await tx.get(DELIVERY.ref(id));
   if (delivery === undefined || !delivery.hasPayload) return;
   if (delivery.state !== "delivered" && delivery.state !== "discarded") return;
-  tx.put(deliveryRecord(withoutPayload(delivery)));
-  tx.remove(payloadRef(id));
+  tx.put(DELIVERY.record(withoutPayload(delivery)));
+  tx.remove(PAYLOAD.ref(id));
 }
 
 export function createUpkeep(access: LaneAccess): Upkeep {
@@ -253,17 +249,17 @@ export function createUpkeep(access: LaneAccess): Upkeep {
       : access.deliveries({ ...DELIVERY.where("purge", at), to: Math.floor(to) }, limit);
 
   async function forget(tx: Transaction, id: string): Promise<void> {
-    const delivery = await tx.get(deliveryRef(id));
+    const delivery = await tx.get(DELIVERY.ref(id));
     if (delivery === undefined || delivery.state === "waiting") return;
     const lane = await tx.get(laneRef(delivery));
-    tx.remove(deliveryRef(id));
-    tx.remove(payloadRef(id));
+    tx.remove(DELIVERY.ref(id));
+    tx.remove(PAYLOAD.ref(id));
     if (lane === undefined) return;
     const [count = 0] = await access.store.count([{ ...laneQuery(delivery), limit: 2 }]);
     const { state, sequence } = delivery;
     if (count <= 1) tx.remove(laneRef(delivery));
     else if (state === "delivered" && sequence > lane.lastDelivered)
-      tx.put(laneRecord({ ...lane, lastDelivered: sequence }));
+      tx.put(LANE.record({ ...lane, lastDelivered: sequence }));
   }
 
   /** @returns whether anything was wrong. */
