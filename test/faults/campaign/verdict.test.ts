@@ -1,11 +1,8 @@
 import { describe, expect, it } from "@jest/globals";
 import type { AccountState, Committed } from "./journal.ts";
 import { audit, type Entry } from "./ledger.ts";
-import { readOptions } from "./options.ts";
 import { expectedFrom } from "./oracle.ts";
 import type { Arrival } from "./receivers.ts";
-import { wrongCounts } from "./report.ts";
-import type { Counts } from "./round.ts";
 import { judge } from "./verdict.ts";
 
 const ada: AccountState = {
@@ -238,60 +235,5 @@ describe("the ledger", () => {
     expect(audit(entries, journal).problems).toEqual([]);
     const otherwise = [change(ada, { ...ada, ...written, email: "y@example.com" }), ...journal.slice(2)];
     expect(audit(entries, otherwise).counts).toMatchObject({ forgotten: 2, unasked: 1 });
-  });
-});
-
-/** The counts that must be zero. */
-const NONE = {
-  forgotten: 0,
-  unasked: 0,
-  contradictions: 0,
-  surprises: 0,
-  lost: 0,
-  unexpected: 0,
-  outOfOrder: 0,
-  unfinished: 0,
-  falselyFinished: 0,
-  changedRepeats: 0,
-  badRequests: 0,
-  crashes: 0,
-  tooManyConnections: 0,
-  badEndings: 0,
-};
-
-describe("the fault campaign", () => {
-  it("has counts that must be zero, and others that must not", () => {
-    const good = { ...NONE, asked: 1, unanswered: 1, committed: 1, expected: 1, taken: 1, posts: 2 };
-    const faults = { repeats: 1, workerKills: 1, appKills: 1 };
-    const servers = { redisRestarts: 0, redisFlushes: 0, storageKills: 0, storageStops: 0 };
-    const rest = { unansweredCommitted: 0, refused: 0, ...servers };
-    const counts: Counts = { ...good, ...faults, ...rest };
-    expect(wrongCounts(counts)).toEqual([]);
-    for (const key of Object.keys(NONE)) expect(wrongCounts({ ...counts, [key]: 1 })).toHaveLength(1);
-    for (const key of Object.keys({ ...good, ...faults })) {
-      if (!(key in NONE)) expect(wrongCounts({ ...counts, [key]: 0 })).toHaveLength(1);
-    }
-  });
-
-  it("takes its options, and refuses others in one sentence", () => {
-    expect(readOptions([])).toMatchObject({
-      storage: "sqlite",
-      queues: ["embedded", "redis"],
-      users: 200,
-      changes: 2000,
-      milliseconds: 120_000,
-    });
-    expect(readOptions(["--minutes", "10", "--seed", "7"])).toMatchObject({ seed: 7, changes: 10_000 });
-    expect(readOptions(["--changes", "50", "--queue", "redis"])).toMatchObject({
-      queues: ["redis"],
-      changes: 50,
-    });
-    expect(readOptions(["--storage", "mongodb+redis"])).toMatchObject({ storage: "mongodb+redis" });
-    expect(readOptions(["--help"])).toBe("help");
-    expect(() => readOptions(["--minutes", "1"])).toThrow("--minutes must be a number from 1.5 to 600");
-    expect(() => readOptions(["--changes", "x"])).toThrow("--changes must be a number from 1 to 900000");
-    expect(() => readOptions(["--storage", "redis"])).toThrow("--storage must be one of sqlite, postgresql,");
-    expect(() => readOptions(["--queue", "kafka"])).toThrow("--queue must be embedded or redis");
-    expect(() => readOptions(["--mintues", "3"])).toThrow("--mintues");
   });
 });
