@@ -34,7 +34,7 @@ export const NOTICE_COUNT: Kind<NoticeCount> = defineKind<NoticeCount>({
 /**
  * Stores a notice to an account, unless it had ten of this kind within an hour. The tenth says that more may follow
  * unsent. A notice with a link that undoes a change is always stored.
- * @param more.now milliseconds since the epoch. @param more.id replaces a notice with this id. Default: a new one.
+ * @param more.now milliseconds since the epoch. @param more.id replaces a notice with this id, which the transaction has read. Default: a new one.
  * @returns whether it was stored.
  */
 export async function putNotice(
@@ -43,7 +43,11 @@ export async function putNotice(
   notice: NewMail,
   { sealer, now, id }: { readonly sealer: Sealer; readonly now: number; readonly id?: string },
 ): Promise<boolean> {
-  const put = (mail: NewMail): void => tx.overwrite(MAIL.record(sealMail(sealer, mail, now, id)));
+  function put(mail: NewMail): void {
+    const record = MAIL.record(sealMail(sealer, mail, now, id));
+    if (id === undefined) tx.create(record);
+    else tx.put(record);
+  }
   if (notice.params["link"] !== undefined) {
     put(notice);
     return true;

@@ -123,11 +123,12 @@ export function createSignInStore(records: Records): SignInStore {
       }),
     clearFailures: (way, subject) => records.transact((tx) => clear(tx, [[way, subject]])),
     async noteNewBrowser(tx, sub, id, notice) {
-      // The count of its notices is read along with them.
+      // The count of its notices, and the mail of an earlier try, are read along with them.
       const [account, before] = await tx.peekAll([
         ACCOUNT.ref(sub),
         SIGNED_IN_BEFORE.ref(sub),
         NOTICE_COUNT.ref([sub, "new-browser"]),
+        MAIL.ref(id),
       ]);
       // Without the account, the sign-in fails where its session is checked.
       if (account === undefined || before?.last === id) return false;
