@@ -6,7 +6,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { type ArtifactSealer, openArtifact, sealArtifact } from "../records/artifacts/sealed-artifact.ts";
-import type { ArtifactStore, Family } from "../records/artifacts/artifact-store.ts";
+import type { ArtifactStore, Family, StoreClock } from "../records/artifacts/artifact-store.ts";
 import { artifactRecord, artifactRef } from "../records/artifacts/artifact-kinds.ts";
 import { type Artifact, isDecided, type StoredArtifact } from "../records/artifacts/artifact.ts";
 import type { Clock } from "../core/clock.ts";
@@ -168,7 +168,7 @@ class PendingUnit implements Unit {
   #pending = new Map<string, Pending>();
   #replay: { readonly replay: string; readonly replayUntil: number } | undefined;
   /** The clock of the store, read when something was consumed. */
-  #storeClock: Promise<() => number> | undefined;
+  #storeClock: Promise<StoreClock> | undefined;
   #callbacks: (() => unknown)[] = [];
   /** Moves the points that belong to the next commit, which it makes. */
   #movePoints: ((rider: Rider) => Promise<void>) | undefined;
@@ -272,10 +272,7 @@ class PendingUnit implements Unit {
     if (there === undefined) throw new ConditionFailed(`there is no ${model} to be consumed`);
     const after = { ...there, consumedAt: this.#clock.now() };
     this.#pending.set(nameOf(model, key), { model, key, after, isConsumed: true, isUnchanged: false });
-    this.#storeClock = this.#store.time().then((time) => {
-      const readAt = performance.now();
-      return () => time + performance.now() - readAt;
-    });
+    this.#storeClock = this.#store.clock();
     // The commit awaits the same promise and fails with it.
     this.#storeClock.catch(() => undefined);
   }
@@ -392,7 +389,7 @@ class PendingUnit implements Unit {
   ): Promise<{ readonly changes: Changes; readonly consumed: Artifact | undefined }> {
     const changes = new Changes();
     // The time of the commit: a request that arrives until then is simultaneous, however long this one has taken.
-    const storeTime = (await this.#storeClock)?.();
+    const storeTime = (await this.#storeClock)?.latest();
     let consumed: Artifact | undefined;
     for (const [name, { model, key, after, isConsumed, isUnchanged }] of pending) {
       const before = this.#read.get(name);

@@ -21,7 +21,7 @@ const TOGETHER_MS = 1_000;
  */
 export function codeGrant(
   original: GrantHandler,
-  artifacts: Pick<ArtifactStore, "time">,
+  artifacts: Pick<ArtifactStore, "clock">,
   units: UnitsOfWork,
   apis: Pick<ApiTokens, "choose">,
   refreshTokens: Pick<RefreshTokens, "keepGrant">,
@@ -30,7 +30,7 @@ export function codeGrant(
   async function isInFlight({ spentAt }: Artifact, unit: Unit): Promise<boolean> {
     if (spentAt === undefined) return false;
     const waited = performance.now() - unit.receivedAt;
-    return (await artifacts.time()) - waited - spentAt <= TOGETHER_MS;
+    return (await artifacts.clock()).earliest() - waited - spentAt <= TOGETHER_MS;
   }
 
   return async (ctx) => {

@@ -32,11 +32,8 @@ export interface ArtifactStore {
   find(model: string, key: string): Promise<Family | undefined>;
   /** The session with this public identifier. */
   findByUid(model: string, uid: string): Promise<StoredArtifact | undefined>;
-  /**
-   * Milliseconds since the epoch by the store's clock, which all processes share. It never runs ahead of that clock,
-   * and lags by one round trip at most.
-   */
-  time(): Promise<number>;
+  /** The store's clock, which all processes share. */
+  clock(): Promise<StoreClock>;
   /**
    * Writes everything durably, or nothing.
    * @param deadline milliseconds since the epoch.
@@ -61,35 +58,45 @@ export interface ArtifactStore {
   remove(artifacts: readonly Pick<Artifact, "model" | "key">[]): Promise<void>;
 }
 
+/**
+ * What a clock on the other side of a network shows now, in milliseconds since the epoch. It was read between the
+ * request and its response, so the true time is between the two.
+ */
+export interface StoreClock {
+  earliest(): number;
+  latest(): number;
+}
+
 const MAX_CLOCK_AGE_MS = 1_000;
 
 /**
  * The clock of the store, read once a second: every code exchange needs the time, and a round trip for each would double
  * its reads. In between, the clock of this machine is used.
  */
-class StoreClock {
-  readonly #store: RecordStore;
-  #reading: { readonly since: number; readonly offset: Promise<number> } | undefined;
+export function sharedClock(store: Pick<RecordStore, "ping">): () => Promise<StoreClock> {
+  let reading: { readonly since: number; readonly clock: Promise<StoreClock> } | undefined;
 
-  constructor(store: RecordStore) {
-    this.#store = store;
+  async function read(asked: number): Promise<StoreClock> {
+    const time = await store.ping();
+    const answered = performance.now();
+    return {
+      earliest: () => time + performance.now() - answered,
+      latest: () => time + performance.now() - asked,
+    };
   }
 
-  /** Never runs ahead of the store's clock: the store read it before the response arrived. */
-  async time(): Promise<number> {
+  return () => {
     const now = performance.now();
-    if (this.#reading === undefined || now - this.#reading.since > MAX_CLOCK_AGE_MS) {
-      const offset = this.#store.ping().then((time) => time - performance.now());
-      this.#reading = { since: now, offset };
-      offset.catch(() => (this.#reading = undefined));
+    if (reading === undefined || now - reading.since > MAX_CLOCK_AGE_MS) {
+      reading = { since: now, clock: read(now) };
+      reading.clock.catch(() => (reading = undefined));
     }
-    return (await this.#reading.offset) + performance.now();
-  }
+    return reading.clock;
+  };
 }
 
 export function createArtifactStore(store: RecordStore, clock: Clock, kinds: KindRules): ArtifactStore {
   const records = new Records(store, clock, kinds);
-  const clocks = new StoreClock(store);
 
   async function find(model: string, key: string): Promise<Family | undefined> {
     const [found] = await store.get([artifactRef(model, key)], { withParents: true });
@@ -105,7 +112,7 @@ export function createArtifactStore(store: RecordStore, clock: Clock, kinds: Kin
       const [found] = await records.found(artifactKind(model).where("uid", uid), 1);
       return found && toArtifact(model, found, clock.now());
     },
-    time: () => clocks.time(),
+    clock: sharedClock(store),
     commit: (changes, deadline) => records.commit(changes, { deadline }),
     change: (findOne, decide) =>
       records.transact(async (tx) => {

@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { type Clock, createSystemClock } from "../../core/clock.ts";
 import { clockProblem, StoreClocks, WrongClock } from "../../records/clocks.ts";
+import { sharedClock } from "../../records/artifacts/artifact-store.ts";
 import { RATE_LIMIT } from "../../records/rate-limits.ts";
 import { openStorage } from "../../records/storage.ts";
 import { startService } from "../flows/running-service.ts";
@@ -61,6 +62,30 @@ describe("clocks are compared", () => {
     const clock = new StoreClocks([{ name: "storage", store }], virtual);
     await clock.check();
     expect(() => clock.require()).not.toThrow();
+  });
+});
+
+describe("the clock of a store that answers slowly", () => {
+  it("is between its bounds, whenever the store read it [D-TOKEN-13]", async () => {
+    for (const [before, after] of [
+      [0, 50],
+      [50, 0],
+      [20, 20],
+    ] as const) {
+      const read = sharedClock({
+        async ping() {
+          await pause(before);
+          const time = performance.now();
+          await pause(after);
+          return time;
+        },
+      });
+      const { earliest, latest } = await read();
+      const [low, now, high] = [earliest(), performance.now(), latest()];
+      expect(low).toBeLessThanOrEqual(now);
+      expect(high).toBeGreaterThanOrEqual(now);
+      expect(high - low).toBeGreaterThan(0);
+    }
   });
 });
 
