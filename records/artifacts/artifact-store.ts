@@ -63,8 +63,8 @@ export interface ArtifactStore {
  * request and its response, so the true time is between the two.
  */
 export interface StoreClock {
-  earliest(): number;
-  latest(): number;
+  readonly earliest: () => number;
+  readonly latest: () => number;
 }
 
 const MAX_CLOCK_AGE_MS = 1_000;
