@@ -13,7 +13,9 @@ afterEach(() => stage.storage.close());
 
 const GONE = { kind: "gone" };
 const OWNER = { email: "ada@example.com", username: "ada", name: "Ada", surname: "Lovelace" };
-const NEEDED = { kind: "passkey-needed", owner: OWNER };
+/** What the form does not ask for. */
+const UNSET = { date_of_birth: null, gender: null, locale: null, portal: null };
+const NEEDED = { kind: "passkey-needed", owner: { ...OWNER, ...UNSET } };
 
 /** Registers. @returns the code. */
 async function registered(parts: Partial<RegistrationForm> = {}, interaction = "i"): Promise<string> {
@@ -115,7 +117,7 @@ describe("a registration without a password", () => {
     await stage.accounts.create({ email: "third@example.com", username: "ada" });
     await expect(complete("a")).resolves.toEqual({ kind: "username-taken" });
     await expect(stored()).resolves.toBe(0);
-    const needed = { kind: "passkey-needed", owner: { ...OWNER, username: null } };
+    const needed = { kind: "passkey-needed", owner: { ...OWNER, ...UNSET, username: null } };
     await expect(stage.registrations.rename("i", null, AT)).resolves.toEqual(needed);
     await expect(complete("a")).resolves.toMatchObject({ kind: "created", record: { username: null } });
   });
