@@ -6,7 +6,7 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { type RelyingParty, relyingParty, signIn } from "../flows/relying-party.ts";
 import { ADA, BOB, NEWS, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
-import { newStorage } from "../servers/storage.ts";
+import { newStorage, withCalls } from "../servers/storage.ts";
 
 let running: RunningService;
 let news: RelyingParty;
@@ -15,8 +15,7 @@ let calls: string[];
 
 /** The same store, whose calls are noted with the kinds of the records. */
 function noted(store: RecordStore): RecordStore {
-  return {
-    ...store,
+  return withCalls(store, {
     get(refs, options) {
       calls.push(`get ${refs.map(({ kind }) => kind).join()}`);
       return store.get(refs, options);
@@ -26,7 +25,7 @@ function noted(store: RecordStore): RecordStore {
       calls.push(`commit ${written.join()}`);
       return store.commit(change);
     },
-  };
+  });
 }
 
 async function start(rateLimits: SignInServiceConfig["rateLimits"] = UNLIMITED): Promise<void> {

@@ -3,11 +3,22 @@
  * `postgresql`, `mongodb` and `mongodb+redis`. The servers are started when the first service needs them, once for a test file.
  */
 import { randomBytes } from "node:crypto";
+import type { RecordStore } from "../../adapters/record-store.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { atVeryEnd } from "../closing.ts";
 import type { MongoServer } from "./mongodb.ts";
 import { openOwnPostgres, type OwnPostgres } from "./postgresql.ts";
 import { openOwnRedis, type OwnRedis } from "./redis.ts";
+
+/** The store with some of its calls replaced. A store may be an object of a class, whose methods a spread would lose. */
+export function withCalls(store: RecordStore, calls: Partial<RecordStore>): RecordStore {
+  return new Proxy(store, {
+    get(target, member) {
+      const value: unknown = Reflect.get(member in calls ? calls : target, member);
+      return typeof value === "function" ? (value.bind(target) as unknown) : value;
+    },
+  });
+}
 
 /** The keys of the configuration that say where things are kept. */
 export interface StorageConfig extends Pick<SignInServiceConfig, "artifacts" | "keys"> {

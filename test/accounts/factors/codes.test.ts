@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { StorageUnavailable } from "../../../core/errors.ts";
 import { totpCode } from "../../../testing/totp-code.ts";
+import { withCalls } from "../../servers/storage.ts";
 import { AT, openPeople, PASSWORD, type PeopleStage } from "../people/stage.ts";
 
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
@@ -128,12 +129,9 @@ describe("a code of the app", () => {
 
   it("costs no try, and none of the 100, when the storage fails", async () => {
     let fails = false;
-    const broken = await openPeople({}, undefined, {}, (store) => ({
-      ...store,
-      get: store.get.bind(store),
-      list: store.list.bind(store),
-      commit: (...commit) => (fails ? down() : store.commit(...commit)),
-    }));
+    const broken = await openPeople({}, undefined, {}, (store) =>
+      withCalls(store, { commit: (...commit) => (fails ? down() : store.commit(...commit)) }),
+    );
     try {
       const account = await broken.accounts.create({ email: "eve@example.com", app: { secret: SECRET } });
       const code = (typed: string) => broken.factors.codes.useApp(account.sub, typed, AT);

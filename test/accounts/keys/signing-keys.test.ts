@@ -21,6 +21,7 @@ import { createSigningKeyStore } from "../../../records/signing-key-store.ts";
 import { createSealer } from "../../../core/sealing.ts";
 import { TestClock } from "../../../testing/test-clock.ts";
 import { chainOf, kept, type KeyChain, published, states, untilPublished } from "./key-chain.ts";
+import { withCalls } from "../../servers/storage.ts";
 import { newFolder } from "../../closing.ts";
 
 const HOUR = 3_600;
@@ -290,14 +291,15 @@ describe("a rotation", () => {
 
   it("is complete or does not happen if the storage fails", async () => {
     let fail: "before" | "after" | undefined;
-    const { open } = await newProcess((store) => ({
-      ...store,
-      async commit(change) {
-        if (fail === "before") throw new StorageUnavailable("planned");
-        await store.commit(change);
-        if (fail === "after") throw new StorageUnavailable("planned");
-      },
-    }));
+    const { open } = await newProcess((store) =>
+      withCalls(store, {
+        async commit(change) {
+          if (fail === "before") throw new StorageUnavailable("planned");
+          await store.commit(change);
+          if (fail === "after") throw new StorageUnavailable("planned");
+        },
+      }),
+    );
     const keys = await open();
     const other = await opened();
     fail = "before";
@@ -428,14 +430,15 @@ describe("a process", () => {
 
   it("reads the keys once a minute, and reports failures [D-KEYS-5]", async () => {
     let isBroken = false;
-    const looking = await newProcess((store) => ({
-      ...store,
-      async get(refs, options) {
-        if (isBroken) throw new StorageUnavailable("planned");
-        return store.get(refs, options);
-      },
-      watch: () => () => undefined,
-    }));
+    const looking = await newProcess((store) =>
+      withCalls(store, {
+        async get(refs, options) {
+          if (isBroken) throw new StorageUnavailable("planned");
+          return store.get(refs, options);
+        },
+        watch: () => () => undefined,
+      }),
+    );
     const [one, two] = [await opened(), await looking.open()];
     const reports: string[] = [];
     jest.useFakeTimers({

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { AskedAt } from "../../../accounts/people/requests.ts";
 import type { RecordStore } from "../../../adapters/record-store.ts";
+import { withCalls } from "../../servers/storage.ts";
 import { everyMailLimit, from, openPeople, PASSWORD, PASSWORDS, type PeopleStage } from "./stage.ts";
 import { defaults } from "../../../config/schema.ts";
 import type { RateLimits } from "../../../config/rate-limits.ts";
@@ -19,8 +20,7 @@ const kindsOf = (refs: readonly { readonly kind: string }[] = []): string =>
 
 /** The same store, whose calls are noted with the kinds of the records. */
 function noted(store: RecordStore): RecordStore {
-  return {
-    ...store,
+  return withCalls(store, {
     get(refs, options) {
       work.push(`get ${kindsOf(refs)}`);
       return store.get(refs, options);
@@ -33,7 +33,7 @@ function noted(store: RecordStore): RecordStore {
       work.push(`commit ${kindsOf(change.put)} ${kindsOf(change.remove)}`);
       return store.commit(change);
     },
-  };
+  });
 }
 
 async function open(limit: RateLimits["registrations"]): Promise<void> {
