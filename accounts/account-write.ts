@@ -138,7 +138,7 @@ async function ownedByOthers(
   return new Set(names.filter((_name, index) => (owners[index]?.sub ?? sub) !== sub));
 }
 
-/** The plan for a change: every receiver that it could concern, with the reason why it is notified or not. */
+/** Plans a change: lists every receiver that might be affected, and why it is or is not notified. */
 export async function planChange(
   directory: Pick<DirectoryRecords, "findEntries">,
   { before, after }: { readonly before: PlannedAccount; readonly after: PlannedAccount | undefined },

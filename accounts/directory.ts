@@ -65,6 +65,9 @@ type WholeSettings = Omit<ServiceSettings, "receiver"> & {
   readonly receiver: ReceiverSettings | null | undefined;
 };
 
+/** The new settings of an entry, given how it is stored. */
+type SettingsOver = (stored: EntryRecord | undefined) => WholeSettings;
+
 /** A call about one entry. */
 interface EntryCall {
   readonly target: readonly [key: string];
@@ -82,12 +85,11 @@ export function createDirectory({
 
   /**
    * Writes only what differs, so that a seed that is applied at every start writes nothing.
-   * @param settingsOver the new settings over the stored ones.
    */
   function put(
     kind: EntryKind,
     key: string,
-    settingsOver: (stored: EntryRecord | undefined) => WholeSettings,
+    settingsOver: SettingsOver,
     caller: Caller,
     mark?: SeedMark,
   ): Promise<{ readonly record: EntryRecord | undefined; readonly done: Seeded }> {
@@ -120,45 +122,36 @@ export function createDirectory({
 
   /** The functions of one kind of entry. */
   function entries<E>(kind: EntryKind, show: (record: EntryRecord) => E) {
+    /** Stores the entry as {@link put} does. @returns what the calls show of it. */
+    async function stored(...settings: [key: string, over: SettingsOver, caller: Caller]): Promise<E> {
+      const { record } = await put(kind, ...settings);
+      return show(record as EntryRecord);
+    }
+
     return {
       async create({ target, input, caller }: EntryCall & { readonly input: ServiceSettings }): Promise<E> {
         const key = checked("key", entryKey, target[0]);
-        const { record } = await put(
-          kind,
-          key,
-          (stored) => {
-            if (stored !== undefined) throw new AlreadyExists(`${kind} ${key}`);
-            return whole(input);
-          },
-          caller,
-        );
-        return show(record as EntryRecord);
+        const over: SettingsOver = (before) => {
+          if (before !== undefined) throw new AlreadyExists(`${kind} ${key}`);
+          return whole(input);
+        };
+        return stored(key, over, caller);
       },
       async update({
         target: [key],
         input: { receiver, ...changes },
         caller,
       }: EntryCall & { readonly input: ServiceChanges }): Promise<E> {
-        const { record } = await put(
-          kind,
-          key,
-          (stored) => {
-            if (stored === undefined) throw new NotFound(`the ${kind}`);
-            const { name = stored.name, group = stored.group, roles = stored.roles } = changes;
-            const changed = receiver && withSecrets(sealer, kind, key, stored.receiver, receiver);
-            return { name, group, roles, receiver: changed };
-          },
-          caller,
-        );
-        return show(record as EntryRecord);
+        const over: SettingsOver = (before) => {
+          if (before === undefined) throw new NotFound(`the ${kind}`);
+          const { name = before.name, group = before.group, roles = before.roles } = changes;
+          const changed = receiver && withSecrets(sealer, kind, key, before.receiver, receiver);
+          return { name, group, roles, receiver: changed };
+        };
+        return stored(key, over, caller);
       },
-      async put({
-        target: [key],
-        input,
-        caller,
-      }: EntryCall & { readonly input: ServiceSettings }): Promise<E> {
-        const { record } = await put(kind, checked("key", entryKey, key), () => whole(input), caller);
-        return show(record as EntryRecord);
+      async put({ target, input, caller }: EntryCall & { readonly input: ServiceSettings }): Promise<E> {
+        return stored(checked("key", entryKey, target[0]), () => whole(input), caller);
       },
       async find({ target: [key] }: EntryCall): Promise<E | undefined> {
         const record = await directory.findEntry(kind, key);

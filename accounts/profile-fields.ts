@@ -8,7 +8,7 @@ import { ownValue } from "../core/untrusted-keys.ts";
 import { chosenUsernameProblem, FULL_NAME, personNameProblem, trimmed, usernameProblem } from "./names.ts";
 import { birthDateProblem, keyProblem, localeProblem, type Problem, textProblem } from "./text-rules.ts";
 
-/** A text for people: the same in all languages, or one for each. */
+/** Text that people read: one for all languages, or one for each language. */
 export type LocalText = string | Readonly<Record<string, string>>;
 
 export interface FieldRow {

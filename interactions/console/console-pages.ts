@@ -165,7 +165,7 @@ async function allReceivers(
   return all;
 }
 
-/** What can be done with a delivery. One that waits is sent anyway. */
+/** What an operator can do with a delivery, except one that is waiting: it will be sent in any case. */
 const ACTIONS: Readonly<Record<DeliveryState, readonly string[]>> = {
   waiting: ["sendNow", "discard"],
   parked: ["redrive", "discard"],

@@ -261,7 +261,7 @@ export interface PurgeLimits {
   readonly limit: number;
 }
 
-/** Gets a delivery as a change leaves it, so that nobody reads it again afterwards. Called again when the change is retried. */
+/** Receives the delivery as the change leaves it, so that the caller need not read it again. Called once for each try. */
 export type Changed = (delivery: Delivery) => void;
 
 export interface DeliveryStore {

@@ -2,7 +2,7 @@
 import type { FieldRow } from "../../accounts/profile-fields.ts";
 import { keyProblem, textProblem } from "../../accounts/text-rules.ts";
 
-/** The person changes it, a scope of its own opens it, and a change notifies. */
+/** The person edits it, a client needs its own scope to read it, and a change sends a notification. */
 export const DEPARTMENT: FieldRow = {
   name: "department",
   isAttribute: true,

@@ -198,7 +198,7 @@ const TRUSTED: Readonly<Record<string, Way>> = {
   },
 };
 
-/** The error of an answer, or the fields that its problems are about. */
+/** The error in a response, or the fields that its problems name. */
 const refusalOf = ({ error, problems = [] }: Partial<JsonAnswer["body"]>): string =>
   error ?? problems.flatMap(({ fields }) => fields).join(" ");
 
