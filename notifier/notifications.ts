@@ -1,5 +1,4 @@
 /** What the operations on deliveries and receivers do. */
-import { checked } from "../accounts/arguments.ts";
 import { facade, pageOf } from "../accounts/operations/operation.ts";
 import type { NotificationType } from "../accounts/plan.ts";
 import { inSeconds } from "../core/clock.ts";
@@ -13,12 +12,15 @@ import {
   type DeliveryAttempt,
   type DeliveryFilter,
   type DeliveryStore,
-  type ReceiverState,
   type RedriveResult,
-  RESTORED,
   type SendNowResult,
-  untouchedReceiver,
 } from "../records/deliveries/delivery.ts";
+import {
+  opensAt,
+  type ReceiverState,
+  stopOf,
+  untouchedReceiver,
+} from "../records/deliveries/receiver-state.ts";
 import { explain } from "./explain.ts";
 import {
   type Acknowledgement,
@@ -29,7 +31,7 @@ import {
   type ShownAttempt,
   type ShownDelivery,
 } from "./operations.ts";
-import { type ReceiverReport, receiverName, receivers as receiverRows } from "./receiver-operations.ts";
+import { receivers as receiverRows } from "./receiver-operations.ts";
 import type { NotifierServices } from "./services.ts";
 
 /** Twelve spans of five minutes. */
@@ -40,7 +42,6 @@ const PAGE = 500;
 const BY_HAND = "by_hand";
 
 const noDelivery = (): NotFound => new NotFound("this delivery");
-const noReceiver = (): NotFound => new NotFound("this receiver");
 
 /** Why a delivery is not sent again. */
 const NOT_REDRIVEN: Readonly<Record<Exclude<RedriveResult, "redriven">, () => SignInError>> = {
@@ -72,15 +73,10 @@ export function createNotifications(
   {
     storage,
     receivers,
-    breaker,
     sealer,
-    deliverer,
     events,
     clock,
-  }: Pick<
-    NotifierServices,
-    "storage" | "receivers" | "breaker" | "sealer" | "deliverer" | "events" | "clock"
-  >,
+  }: Pick<NotifierServices, "storage" | "receivers" | "sealer" | "events" | "clock">,
   wake: { readonly deliveries: () => void; readonly mail: () => void },
 ): Notifications {
   const { deliveries, directory, audit, outbox } = storage;
@@ -90,7 +86,7 @@ export function createNotifications(
    * was requested, not the result. The subject is a `webhook-id` or the name of a receiver.
    */
   function record(
-    action: Extract<AuditAction, `delivery.${string}` | `receiver.${string}`>,
+    action: Extract<AuditAction, `delivery.${string}`>,
     subject: string,
     caller: Caller,
     detail?: AuditDetail,
@@ -140,12 +136,6 @@ export function createNotifications(
     await change(delivery.changed);
     wake.deliveries();
     return delivery.show();
-  }
-
-  async function reportOf(name: string): Promise<ReceiverReport> {
-    const report = await receivers.find(checked("receiver", receiverName, name));
-    if (report === undefined) throw noReceiver();
-    return report;
   }
 
   const deliveryCalls = facade(deliveryRows, {
@@ -199,18 +189,13 @@ export function createNotifications(
       });
     },
     async resume({ caller }) {
-      const resumed: string[] = [];
-      for (const [receiver, { reason }] of await deliveries.receivers()) {
-        if (reason !== RESTORED) continue;
-        await record("receiver.resume_requested", receiver, caller);
-        if (await breaker.resume(receiver, RESTORED)) resumed.push(receiver);
-      }
+      const resumed = await receivers.resumeRestored(caller);
       const held = await outbox.held();
       if (held > 0) await audit.append({ ...caller, action: "mail.resume_requested" });
       const mails = held > 0 ? await outbox.release() : 0;
       wake.deliveries();
       wake.mail();
-      return { receivers: resumed.toSorted(), mails };
+      return { receivers: resumed, mails };
     },
     explain: ({ input }) => explain(input, directory, deliveries, clock),
     acknowledgements: ({ target: [sub] }) => acknowledgements(deliveries, sub),
@@ -226,27 +211,13 @@ export function createNotifications(
   const receiverCalls = facade(receiverRows, {
     list: async ({ input }) => pageOf(await receivers.report(), ({ receiver }) => receiver, input),
     find: ({ target: [name] }) => receivers.find(name),
-    async pause({ target: [name], input: { reason }, caller }) {
-      const report = await reportOf(name);
-      // The reason is free text, so it is kept with the receiver while it is paused, and not in the audit.
-      await record("receiver.pause_requested", name, caller);
-      await breaker.pause(name, reason);
-      return report.paused ? report : { ...report, paused: true, reason };
-    },
+    pause: ({ target: [name], input: { reason }, caller }) => receivers.pause(name, reason, caller),
     async resume({ target: [name], caller }) {
-      const report = await reportOf(name);
-      await record("receiver.resume_requested", name, caller);
-      await breaker.resume(name);
+      const report = await receivers.resume(name, caller);
       wake.deliveries();
-      return { ...report, paused: false, reason: null, failures: 0, circuit_open_until: null };
+      return report;
     },
-    async test({ target: [name], caller }) {
-      await reportOf(name);
-      await record("receiver.test_requested", name, caller);
-      const result = await receivers.test(name, deliverer.attempt, clock);
-      if (result === undefined) throw noReceiver();
-      return result;
-    },
+    test: ({ target: [name], caller }) => receivers.test(name, caller),
   });
 
   return notificationsOf(deliveryCalls, receiverCalls);
@@ -258,7 +229,7 @@ const subOf = (account: string | undefined): Pick<DeliveryFilter, "sub"> =>
 /** A waiting delivery with why it waits. @param states the receivers that don't work. */
 function shown(
   { isHead, storedAt, nextAttemptAt, finishedAt, lastError, ...others }: Delivery,
-  states: ReadonlyMap<string, Pick<ReceiverState, "paused" | "circuitOpenUntil">>,
+  states: ReadonlyMap<string, ReceiverState>,
 ): ShownDelivery {
   const delivery = {
     ...others,
@@ -269,11 +240,10 @@ function shown(
   };
   if (delivery.state !== "waiting") return delivery;
   if (!isHead) return { ...delivery, reason: "behind" };
-  const { paused, circuitOpenUntil } = states.get(delivery.receiver) ?? untouchedReceiver;
-  if (paused) return { ...delivery, reason: "receiver_paused" };
-  const next_attempt_at = inSeconds(Math.max(nextAttemptAt ?? 0, circuitOpenUntil ?? 0));
-  if (circuitOpenUntil !== null) return { ...delivery, next_attempt_at, reason: "circuit_open" };
-  return { ...delivery, next_attempt_at, reason: lastError === null ? null : "attempt_failed" };
+  const receiver = states.get(delivery.receiver) ?? untouchedReceiver;
+  const reason = stopOf(receiver) ?? (lastError === null ? null : "attempt_failed");
+  if (reason === "receiver_paused") return { ...delivery, reason };
+  return { ...delivery, next_attempt_at: inSeconds(Math.max(nextAttemptAt ?? 0, opensAt(receiver))), reason };
 }
 
 /** A delivery that was accepted and then redriven still counts as accepted: its attempts show it. */

@@ -4,7 +4,6 @@ import { hostname } from "node:os";
 import type { AskedHealth, AskedPart } from "../records/health.ts";
 import { countText, HELD_SINCE, RESTORED } from "../records/deliveries/delivery.ts";
 import type { StorageServices } from "../records/services.ts";
-import { logReceivers } from "./sending/breaker.ts";
 import { LaneWorker } from "./sending/lane-worker.ts";
 import { createNotifications } from "./notifications.ts";
 import type { Notifications } from "./operations.ts";
@@ -12,6 +11,7 @@ import type { ReceiverReport } from "./receiver-operations.ts";
 import { MailSender } from "./mail/sender.ts";
 import { configuredMailer } from "./mail/transport.ts";
 import { LOOKING, Poller, type Scheduler } from "./poller.ts";
+import { logReceivers } from "./receivers.ts";
 import { createNotifierServices } from "./services.ts";
 import { createUpkeep } from "./upkeep.ts";
 

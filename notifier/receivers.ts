@@ -1,9 +1,11 @@
-/** Receivers: how to reach one, a test of one, and a report about all of them. */
+/**
+ * Receivers of notifications: where each is, whether it may be sent to and why not, and what operators and attempts say
+ * about it. The rules are in `records/deliveries/receiver-state.ts`.
+ */
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { untouchedReceiver } from "../records/deliveries/delivery.ts";
-import type { EntryKind, ReceiverRecord } from "../records/directory/directory.ts";
-import { inSeconds, type Clock, seconds } from "../core/clock.ts";
+import { checked } from "../accounts/arguments.ts";
+import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "../accounts/plan.ts";
 import {
   openReceiver,
   parseReceiverName,
@@ -11,11 +13,29 @@ import {
   receiverName,
   signingSecrets,
 } from "../accounts/receivers.ts";
-import { SignInError } from "../core/errors.ts";
-import type { ReceiverReport, TestResult } from "./receiver-operations.ts";
-import type { Attempt, AttemptResult, AttemptTarget } from "./sending/deliver.ts";
-import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "../accounts/plan.ts";
+import { inSeconds, seconds } from "../core/clock.ts";
+import { NotFound, SignInError } from "../core/errors.ts";
+import type { AuditAction } from "../records/audit/actions.ts";
+import type { Caller } from "../records/audit/audit-event.ts";
+import { failureOf, RESTORED } from "../records/deliveries/delivery.ts";
+import {
+  afterFailure,
+  afterPause,
+  afterResume,
+  afterSuccess,
+  type PauseReason,
+  type ReceiverState,
+  stopOf,
+  untouchedReceiver,
+} from "../records/deliveries/receiver-state.ts";
+import type { EntryKind, ReceiverRecord } from "../records/directory/directory.ts";
 import type { StorageServices } from "../records/services.ts";
+import {
+  type ReceiverReport,
+  receiverName as receiverArgument,
+  type TestResult,
+} from "./receiver-operations.ts";
+import type { AttemptResult, AttemptTarget, Deliverer } from "./sending/deliver.ts";
 
 /** For operators: why nothing can be sent until a key that opens the credentials is configured again. */
 export const NO_KEY = "no key of keys.secrets opens its credentials";
@@ -27,6 +47,8 @@ const TEST_ACCOUNT = {
   user_email: "nobody@invalid",
 };
 
+const noReceiver = (): NotFound => new NotFound("this receiver");
+
 const KINDS: readonly EntryKind[] = ["service", "group", "portal"];
 
 /** Of the types that the receiver takes, the one with the mildest consequences. */
@@ -34,12 +56,19 @@ function testType(types: readonly string[]): NotificationType {
   return NOTIFICATION_TYPES.toReversed().find((type) => types.includes(type)) ?? "PROFILE_CHANGED";
 }
 
+/** Lanes that become due in one step, so that other requests to the storage don't wait long. */
+const STEP = 500;
+
+type Services = Pick<StorageServices, "storage" | "sealer" | "configuration" | "events" | "clock"> & {
+  readonly deliverer: Deliverer;
+};
+
 export class Receivers {
-  readonly #services: Pick<StorageServices, "storage" | "sealer">;
+  readonly #services: Services;
   /** The target of each receiver, for as long as its record stays the same: opening it costs more than reading it. */
   readonly #targets = new Map<string, { readonly record: ReceiverRecord; readonly target: AttemptTarget }>();
 
-  constructor(services: Pick<StorageServices, "storage" | "sealer">) {
+  constructor(services: Services) {
     this.#services = services;
   }
 
@@ -74,23 +103,50 @@ export class Receivers {
     }
   }
 
-  /**
-   * Sends one notification about no real account, to test whether the receiver can be reached and accepts it.
-   * @returns `undefined` when no such receiver is configured.
-   */
-  async test(receiver: string, attempt: Attempt, clock: Clock): Promise<TestResult | undefined> {
-    const name = parseReceiverName(receiver);
-    const type = testType((name && (await this.#find(name)))?.types ?? []);
+  /** An operator pauses it. */
+  async pause(receiver: string, reason: string, caller: Caller): Promise<ReceiverReport> {
+    const report = await this.#existing(receiver);
+    // The reason is free text, so it is kept with the receiver while it is paused, and not in the audit.
+    await this.#audit("receiver.pause_requested", receiver, caller);
+    await this.#pause(receiver, { reason });
+    return report.paused ? report : { ...report, paused: true, reason };
+  }
+
+  /** An operator resumes it, whatever stopped it. */
+  async resume(receiver: string, caller: Caller): Promise<ReceiverReport> {
+    const report = await this.#existing(receiver);
+    await this.#audit("receiver.resume_requested", receiver, caller);
+    await this.#resume(receiver);
+    return { ...report, paused: false, reason: null, failures: 0, circuit_open_until: null };
+  }
+
+  /** Resumes all that are paused since the storage was restored. @returns their names. */
+  async resumeRestored(caller: Caller): Promise<string[]> {
+    const resumed: string[] = [];
+    for (const [receiver, { reason }] of await this.#services.storage.deliveries.receivers()) {
+      if (reason !== RESTORED) continue;
+      await this.#audit("receiver.resume_requested", receiver, caller);
+      if (await this.#resume(receiver, RESTORED)) resumed.push(receiver);
+    }
+    return resumed.toSorted();
+  }
+
+  /** Sends one notification about no real account, to test whether the receiver can be reached and accepts it. */
+  async test(receiver: string, caller: Caller): Promise<TestResult> {
+    const { deliverer, clock } = this.#services;
+    const { types } = await this.#existing(receiver);
+    await this.#audit("receiver.test_requested", receiver, caller);
+    const type = testType(types);
     const data = { ...TEST_ACCOUNT, timestamp: seconds(clock), services: {} };
     const body: NotificationBody = { notification_type: type, data };
     const id = `test_${randomBytes(16).toString("hex")}`;
     const target = await this.target(receiver);
-    if (target === "not configured") return undefined;
+    if (target === "not configured") throw noReceiver();
     const { signal } = new AbortController();
     const result: AttemptResult =
       target === "no key"
         ? { kind: "refused", reason: NO_KEY, startedAt: clock.now(), duration: 0 }
-        : await attempt(target, JSON.stringify(body), { id, signal });
+        : await deliverer.attempt(target, JSON.stringify(body), { id, signal });
     const common = { id, type, sent: result.kind !== "refused", duration_ms: result.duration };
     if (result.kind === "answered") {
       const { status, answer } = result;
@@ -98,6 +154,81 @@ export class Receivers {
     }
     const error = result.kind === "failed" ? result.code : result.reason;
     return { ok: false, ...common, status: null, error, answer: null };
+  }
+
+  /** An attempt succeeded. @param known the state of the receiver, if it has just been read. */
+  async recordSuccess(receiver: string, known?: ReceiverState): Promise<void> {
+    const { storage, events, clock } = this.#services;
+    // Read first: most receivers are well and stay so, and then nothing is written.
+    const now = clock.now();
+    if (afterSuccess(known ?? (await storage.deliveries.receiver(receiver)), now) === undefined) return;
+    const { before } = await storage.deliveries.changeReceiver(receiver, (state) => afterSuccess(state, now));
+    const { failures, failingSince, circuitOpenUntil } = before;
+    if (failingSince !== null)
+      events.emit("receiver.recovered", { receiver, failures, failing_since: inSeconds(failingSince) });
+    if (circuitOpenUntil !== null) await this.release(receiver);
+  }
+
+  async recordFailure(
+    receiver: string,
+    failure: { readonly probe: boolean; readonly error: string | null },
+  ): Promise<void> {
+    const { storage, configuration, events, clock } = this.#services;
+    const now = clock.now();
+    const { before, after } = await storage.deliveries.changeReceiver(receiver, (state) =>
+      afterFailure(state, configuration.notifications.breaker, { now, ...failure }),
+    );
+    if (before.failingSince === null) events.emit("receiver.failing", { receiver, error: failure.error });
+    if (before.circuitOpenUntil === null && after.circuitOpenUntil !== null) {
+      const circuit_open_until = inSeconds(after.circuitOpenUntil);
+      events.emit("receiver.circuit_opened", { receiver, circuit_open_until });
+    }
+  }
+
+  /** Nothing can be sent to the receiver. @param error how the attempt failed; `null` if none was made. */
+  pauseFailed(receiver: string, reason: string, error: string | null): Promise<void> {
+    return this.#pause(receiver, { reason, failed: { now: this.#services.clock.now(), error } });
+  }
+
+  async #pause(receiver: string, why: PauseReason): Promise<void> {
+    const { storage, events } = this.#services;
+    const { before, after } = await storage.deliveries.changeReceiver(receiver, (state) =>
+      afterPause(state, why),
+    );
+    if (before === after) return;
+    const by_operator = why.failed === undefined;
+    events.emit("receiver.paused", { receiver, reason: why.reason, by_operator });
+  }
+
+  /**
+   * @param reason resumes it only if it is paused for this reason. Default: always.
+   * @returns `false` when nothing was stopped: the receiver was not paused, its circuit was closed, and no delivery waited for
+   * its next attempt.
+   */
+  async #resume(receiver: string, reason?: string): Promise<boolean> {
+    const { storage, events, clock } = this.#services;
+    const { before, after } = await storage.deliveries.changeReceiver(receiver, (state) =>
+      reason === undefined || state.reason === reason ? afterResume(state, clock.now()) : undefined,
+    );
+    if (before === after) return false;
+    const released = await this.release(receiver);
+    const wasStopped = stopOf(before) !== null;
+    if (wasStopped) events.emit("receiver.resumed", { receiver });
+    return wasStopped || released > 0;
+  }
+
+  /** Makes everything due that failed before the receiver recovered. @returns how many deliveries. */
+  async release(receiver: string): Promise<number> {
+    for (let released = 0; ;) {
+      const step = await this.#services.storage.deliveries.releaseFailed(receiver, STEP);
+      released += step;
+      if (step < STEP) return released;
+    }
+  }
+
+  /** One that is no longer configured. If it comes back, it starts afresh. */
+  async forget(receiver: string): Promise<void> {
+    await this.#services.storage.deliveries.changeReceiver(receiver, () => untouchedReceiver);
   }
 
   /** How one is doing; `undefined` if it is not configured, and has neither deliveries nor state. */
@@ -141,4 +272,73 @@ export class Receivers {
         };
       });
   }
+
+  async #existing(receiver: string): Promise<ReceiverReport> {
+    const report = await this.find(checked("receiver", receiverArgument, receiver));
+    if (report === undefined) throw noReceiver();
+    return report;
+  }
+
+  /** Writes the audit record of a request before it is carried out, so that nothing happens without one. */
+  #audit(action: Extract<AuditAction, `receiver.${string}`>, subject: string, caller: Caller): Promise<void> {
+    return this.#services.storage.audit.append({ ...caller, action, subject });
+  }
+}
+
+/** Between two log lines that a receiver fails. */
+const LOG_INTERVAL_MS = 60_000;
+
+/**
+ * Logs receivers in few lines: one when a receiver begins to fail, one when its circuit opens, or it is paused because nothing can be
+ * sent to it, and one when it works again. One that fails and works by turns is logged at most once a minute.
+ */
+export function logReceivers({
+  events,
+  logger,
+  clock,
+}: Pick<StorageServices, "events" | "logger" | "clock">): void {
+  const logged = new Map<string, { at: number; isQuiet: boolean }>();
+
+  function begins(receiver: string, detail: object, text: string): void {
+    const now = clock.now();
+    const last = logged.get(receiver);
+    // The absolute difference, because the clock may be set back.
+    const isQuiet = last !== undefined && Math.abs(now - last.at) < LOG_INTERVAL_MS;
+    logged.set(receiver, { at: isQuiet ? last.at : now, isQuiet });
+    if (!isQuiet) logger.warn({ receiver, ...detail }, text);
+  }
+
+  function fails(receiver: string, error: string | null): void {
+    begins(
+      receiver,
+      { error },
+      "a receiver of notifications fails; they are tried again until it accepts them",
+    );
+  }
+
+  events.on("receiver.failing", ({ receiver, error }) => fails(receiver, error));
+  events.on("delivery.failed", ({ receiver, status, error }) => {
+    if (logged.get(receiver)?.isQuiet === true) fails(receiver, failureOf({ status, error }));
+  });
+  events.on("receiver.circuit_opened", ({ receiver, circuit_open_until }) => {
+    if (logged.get(receiver)?.isQuiet === true) return;
+    const text =
+      "the circuit of a receiver of notifications is open; one delivery is tried from time to time until it accepts one";
+    logger.warn({ receiver, until: new Date(circuit_open_until * 1000).toISOString() }, text);
+  });
+  events.on("receiver.paused", ({ receiver, reason, by_operator }) => {
+    // The audit has what operators do; their reason is text that somebody typed.
+    if (by_operator) return;
+    logged.delete(receiver);
+    const text = "a receiver of notifications is paused; they wait until sign-in-service receivers resume";
+    begins(receiver, { reason }, text);
+  });
+  events.on("receiver.recovered", ({ receiver, failures, failing_since }) => {
+    const last = logged.get(receiver);
+    if (last?.isQuiet === true) logged.set(receiver, { ...last, isQuiet: false });
+    else {
+      const failed = { receiver, failures, seconds: Math.round(clock.now() / 1000) - failing_since };
+      logger.warn(failed, "a receiver of notifications works again");
+    }
+  });
 }

@@ -1,12 +1,10 @@
 /** The parts that this floor adds to those of the storage. */
 import type { StorageServices } from "../records/services.ts";
 import { Receivers } from "./receivers.ts";
-import { CircuitBreaker } from "./sending/breaker.ts";
 import { createDeliverer, type Deliverer } from "./sending/deliver.ts";
 
 export interface NotifierServices extends StorageServices {
   readonly receivers: Receivers;
-  readonly breaker: CircuitBreaker;
   readonly deliverer: Deliverer;
 }
 
@@ -16,10 +14,6 @@ export function createNotifierServices(
   replaced: Partial<Pick<NotifierServices, "deliverer">> = {},
 ): NotifierServices {
   const { configuration, clock } = given;
-  return {
-    ...given,
-    receivers: new Receivers(given),
-    breaker: new CircuitBreaker(given),
-    deliverer: replaced.deliverer ?? createDeliverer({ settings: configuration.notifications, clock }),
-  };
+  const deliverer = replaced.deliverer ?? createDeliverer({ settings: configuration.notifications, clock });
+  return { ...given, receivers: new Receivers({ ...given, deliverer }), deliverer };
 }

@@ -1,5 +1,4 @@
 /** Background maintenance: repairs lanes, finishes interrupted releases, parks for removed receivers, and purges. */
-import { untouchedReceiver } from "../records/deliveries/delivery.ts";
 import { RECEIVER_REMOVED } from "./sending/lane-worker.ts";
 import type { NotifierServices } from "./services.ts";
 
@@ -23,10 +22,9 @@ export function createUpkeep(
     configuration,
     storage,
     receivers,
-    breaker,
     events,
     outages,
-  }: Pick<NotifierServices, "configuration" | "storage" | "receivers" | "breaker" | "events" | "outages">,
+  }: Pick<NotifierServices, "configuration" | "storage" | "receivers" | "events" | "outages">,
   wake: () => void,
 ): Upkeep {
   const { deliveries } = storage;
@@ -49,11 +47,11 @@ export function createUpkeep(
   /** Finishes releases of workers that died before they were done. */
   async function release(): Promise<void> {
     for (const [receiver, { releaseUntil }] of await deliveries.receivers()) {
-      if (releaseUntil !== null && goesOn()) await breaker.release(receiver);
+      if (releaseUntil !== null && goesOn()) await receivers.release(receiver);
     }
   }
 
-  /** Parks deliveries for receivers that are no longer configured. A receiver that comes back starts afresh. */
+  /** Parks deliveries for receivers that are no longer configured. */
   async function parkRemoved(): Promise<void> {
     for (const { receiver, waiting } of await deliveries.counts()) {
       if (waiting === 0 || !goesOn() || (await receivers.isConfigured(receiver))) continue;
@@ -64,7 +62,7 @@ export function createUpkeep(
         // If it was configured again in the meantime, what waits now must be sent.
         isBack = await receivers.isConfigured(receiver);
       }
-      if (!isBack) await deliveries.changeReceiver(receiver, () => untouchedReceiver);
+      if (!isBack) await receivers.forget(receiver);
       events.emit("receiver.removed", { receiver, parked });
     }
   }

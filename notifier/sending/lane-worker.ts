@@ -34,7 +34,7 @@ type Prepared =
 
 type Services = Pick<
   NotifierServices,
-  "configuration" | "clock" | "storage" | "sealer" | "events" | "receivers" | "breaker" | "deliverer"
+  "configuration" | "clock" | "storage" | "sealer" | "events" | "receivers" | "deliverer"
 >;
 
 export class LaneWorker {
@@ -96,13 +96,14 @@ export class LaneWorker {
   /** Handles one delivery. @returns the claim of the next one if it may be sent now. */
   async #step(claim: Claim, sliceEnd: number): Promise<Claim | undefined> {
     const { delivery } = claim;
-    const { deliverer, breaker, configuration } = this.#services;
+    const { deliverer, receivers, configuration } = this.#services;
     const prepared = await this.#prepare(claim);
     // Hand it back if the worker was stopped just after the claim, so that another can claim it immediately. Also if
     // the process was suspended for so long that the lease could end during the attempt.
     if (this.#stopping || this.#isLate(claim)) return (await this.#finish(claim, { kind: "kept" })).next;
     if ("outcome" in prepared) {
-      if (prepared.paused !== undefined) await breaker.pauseFailed(delivery.receiver, prepared.paused, null);
+      if (prepared.paused !== undefined)
+        await receivers.pauseFailed(delivery.receiver, prepared.paused, null);
       const { recorded, next } = await this.#finish(claim, prepared.outcome);
       if (recorded) this.#emitParked(claim, prepared.outcome, delivery.attempts);
       return next;
@@ -138,14 +139,14 @@ export class LaneWorker {
     result: AttemptResult,
     verdict: Verdict & { readonly sliceEnd: number },
   ): Promise<Claim | undefined> {
-    const { breaker } = this.#services;
+    const { receivers } = this.#services;
     const { receiver } = claim.delivery;
     const { outcome } = verdict;
     const attempt = verdict.recorded ? this.#toRecord(claim.delivery.id, result) : undefined;
     const error = attempt === undefined ? null : failureOf(attempt);
     // Pause the receiver first, so that nothing else is sent to it.
     if (typeof verdict.receiver === "object")
-      await breaker.pauseFailed(receiver, verdict.receiver.paused, error);
+      await receivers.pauseFailed(receiver, verdict.receiver.paused, error);
     // After a failure the circuit may be open, so the scheduler decides what comes next.
     const goesOn = outcome.kind === "delivered" && performance.now() < verdict.sliceEnd;
     const finished = await this.#finish(claim, outcome, {
@@ -154,8 +155,9 @@ export class LaneWorker {
     });
     const { recorded, next } = finished;
     if (recorded && attempt !== undefined) this.#emitResult(claim, attempt, outcome);
-    if (verdict.receiver === "well") await breaker.recordSuccess(receiver, finished.receiver);
-    if (verdict.receiver === "failing") await breaker.recordFailure(receiver, { probe: claim.probe, error });
+    if (verdict.receiver === "well") await receivers.recordSuccess(receiver, finished.receiver);
+    if (verdict.receiver === "failing")
+      await receivers.recordFailure(receiver, { probe: claim.probe, error });
     return next;
   }
 

@@ -7,7 +7,8 @@
 import type { RecordData } from "../../adapters/record-store.ts";
 import { KINDS } from "../all-kinds.ts";
 import type { AuditEvent, AuditStore } from "../audit/audit-event.ts";
-import { type DeliveryStore, untouchedReceiver } from "../deliveries/delivery.ts";
+import type { DeliveryStore } from "../deliveries/delivery.ts";
+import { untouchedReceiver } from "../deliveries/receiver-state.ts";
 import { held, LANE, type Lane, RECEIVER } from "../deliveries/delivery-kinds.ts";
 import { ENTRIES, type StoredEntry, USER_ID } from "../directory/directory-kinds.ts";
 import type { AnyKind } from "../kinds.ts";

@@ -29,22 +29,10 @@ import {
   toDelivery,
 } from "./delivery-kinds.ts";
 import { asHead, type LaneAccess, writeDelivery } from "./lanes.ts";
+import { allowedNow, opensAt, stopOf, untouchedReceiver } from "./receiver-state.ts";
 import { Changes, PAGE, type Read, read } from "../records.ts";
 
 type Calls = Pick<DeliveryStore, "dueReceivers" | "claimDue" | "finish">;
-
-/** How many of `limit` claims a receiver allows now, and whether the claim is a probe. */
-function allowedBy(
-  receiver: KnownReceiver | undefined,
-  limit: number,
-  now: number,
-): { readonly allowed: number; readonly probe: boolean } {
-  if (receiver === undefined) return { allowed: limit, probe: false };
-  const { paused, circuitOpenUntil } = receiver;
-  if (paused) return { allowed: 0, probe: false };
-  if (circuitOpenUntil === null) return { allowed: limit, probe: false };
-  return { allowed: circuitOpenUntil <= now ? Math.min(1, limit) : 0, probe: true };
-}
 
 /** The head while it is claimed. */
 function claimed(head: StoredDelivery, { owner, span }: LeaseTerms, now: number): StoredDelivery {
@@ -226,13 +214,13 @@ export function createClaims(access: LaneAccess): Calls {
         limit: Math.max(1, Math.min(most, PAGE)),
       })),
     );
-    return receivers.flatMap(({ receiver, circuitOpenUntil }, index) => {
+    return receivers.flatMap((state, index) => {
       const heads = (pages[index]?.records ?? []).map((record) => read<StoredDelivery>(record));
       const [first] = heads;
       if (first === undefined) return [];
-      const due = Math.max(circuitOpenUntil ?? 0, dueAt(first.value));
-      const each = { receiver, dueAt: due };
-      asFound.set(each, { isOpen: circuitOpenUntil !== null, heads });
+      const due = Math.max(opensAt(state), dueAt(first.value));
+      const each = { receiver: state.receiver, dueAt: due };
+      asFound.set(each, { isOpen: stopOf(state) !== null, heads });
       return [each];
     });
   }
@@ -247,9 +235,9 @@ export function createClaims(access: LaneAccess): Calls {
       return claiming(due, () => claimAll(due, terms, undefined));
     }
     const [known, heads] = await Promise.all([access.receiver(receiver), findDue(receiver, limit)]);
-    const { allowed, probe } = allowedBy(known?.value, limit, clock.now());
-    const due = heads.slice(0, allowed);
-    return claiming(due, () => claimAll(due, terms, probe ? known : undefined));
+    const state = known?.value ?? untouchedReceiver;
+    const due = heads.slice(0, allowedNow(state, limit, clock.now()));
+    return claiming(due, () => claimAll(due, terms, stopOf(state) === null ? undefined : known));
   }
 
   /** @param left read from the storage if `undefined`. */
@@ -298,7 +286,7 @@ export function createClaims(access: LaneAccess): Calls {
       }
     }
     const state = next && (await access.receiver(receiver))?.value;
-    if (state?.paused || (state?.circuitOpenUntil ?? null) !== null) next = undefined;
+    if (state !== undefined && stopOf(state) !== null) next = undefined;
     const head = next && (written.get(next) ?? next.value);
     const stored = head && lease && claimed(head, lease, now);
     if (next !== undefined && stored !== undefined) written.set(next, stored);

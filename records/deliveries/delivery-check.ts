@@ -1,6 +1,6 @@
 /** Checks that lanes and receivers match the deliveries, and repairs them. */
 import type { Found, RecordStore, Ref } from "../../adapters/record-store.ts";
-import { untouchedReceiver } from "./delivery.ts";
+import { untouchedReceiver } from "./receiver-state.ts";
 import { type Check, type Flaw, KindScan } from "../record-check.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Stores } from "../kinds.ts";

@@ -1,12 +1,6 @@
 /** The records of deliveries, lanes and receivers, and their indexes. */
-import {
-  type Delivery,
-  type DeliveryAttempt,
-  failureOf,
-  type LaneKey,
-  type ReceiverState,
-  RESTORED,
-} from "./delivery.ts";
+import { type Delivery, type DeliveryAttempt, failureOf, type LaneKey, RESTORED } from "./delivery.ts";
+import { afterPause, type ReceiverState } from "./receiver-state.ts";
 import { defineKind, type Kind, type IndexPosition } from "../kinds.ts";
 import type { RefTo } from "../records.ts";
 
@@ -193,9 +187,10 @@ export const LANE: Kind<Lane> = defineKind<Lane>({
 });
 
 /** Paused until deliveries are resumed. A receiver that an operator had paused keeps its reason. */
-export function held(receiver: KnownReceiver): KnownReceiver {
-  return receiver.paused ? receiver : { ...receiver, paused: true, reason: RESTORED };
-}
+export const held = (receiver: KnownReceiver): KnownReceiver => ({
+  ...receiver,
+  ...afterPause(receiver, { reason: RESTORED }),
+});
 
 export const RECEIVER: Kind<KnownReceiver> = defineKind<KnownReceiver>({
   name: "receiver",

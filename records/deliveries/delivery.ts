@@ -10,6 +10,7 @@
  * - times are milliseconds since the epoch unless stated otherwise; spans are milliseconds.
  */
 import type { Transaction } from "../records.ts";
+import type { ReceiverState } from "./receiver-state.ts";
 
 /** A delivery as the account change that causes it creates it. */
 export interface NewDelivery {
@@ -152,43 +153,11 @@ export interface DueReceiver {
   readonly dueAt: number;
 }
 
-/** The state of a receiver. The initial state is {@link untouchedReceiver}. */
-export interface ReceiverState {
-  /** While `true`, nothing is claimed. */
-  readonly paused: boolean;
-  /** Why the receiver is paused, for operators; `null` if it is not. */
-  readonly reason: string | null;
-  /** Failed attempts in a row. */
-  readonly failures: number;
-  /** When it began to fail; `null` if it works. A receiver that was resumed works again with its first success. */
-  readonly failingSince: number | null;
-  /** How the last of these attempts failed, see `failureOf`; `null` if it works, or nothing could be sent. */
-  readonly lastError: string | null;
-  /** The circuit is open: nothing is claimed before this time, and then one delivery as a probe. `null`: it is closed. */
-  readonly circuitOpenUntil: number | null;
-  /** How long the circuit is open after the next failed probe; 0 while it is closed. */
-  readonly openSpan: number;
-  /** Deliveries that failed up to this time are still to be made due, see `releaseFailed`; `null`: none. */
-  readonly releaseUntil: number | null;
-}
-
 /** Of what `deliveries resume` sends. */
 export const HELD_SINCE = "held since the storage was restored or promoted";
 
 /** Why a receiver is paused since then: `deliveries resume` resumes all that are. */
 export const RESTORED: string = `${HELD_SINCE}, until deliveries resume`;
-
-/** The state of a receiver without a record. */
-export const untouchedReceiver: ReceiverState = Object.freeze({
-  paused: false,
-  reason: null,
-  failures: 0,
-  failingSince: null,
-  lastError: null,
-  circuitOpenUntil: null,
-  openSpan: 0,
-  releaseUntil: null,
-});
 
 export interface DeliveryFilter {
   readonly receiver?: string;

@@ -17,7 +17,7 @@ import {
   type StoredDelivery,
   RECEIVER,
 } from "./delivery-kinds.ts";
-import { untouchedReceiver } from "./delivery.ts";
+import { untouchedReceiver } from "./receiver-state.ts";
 
 /** The deliveries of a lane in their order, whatever their state. */
 export function laneQuery({ receiver, sub }: LaneKey): Omit<Query, "limit"> {

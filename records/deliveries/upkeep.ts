@@ -5,13 +5,12 @@ import {
   type Changed,
   type DeliveryStore,
   type LaneKey,
-  type ReceiverState,
   type RedriveResult,
   type SendNowResult,
-  untouchedReceiver,
 } from "./delivery.ts";
 import {
   DELIVERY,
+  type KnownReceiver,
   LANE,
   type Lane,
   laneKey,
@@ -24,6 +23,7 @@ import {
   withoutPayload,
 } from "./delivery-kinds.ts";
 import { type LaneAccess, LaneEdit, laneQuery } from "./lanes.ts";
+import { isTouched, opensAt, type ReceiverState, untouchedReceiver } from "./receiver-state.ts";
 
 type ByHand = Pick<DeliveryStore, "redrive" | "sendNow" | "discard">;
 type Receivers = Pick<
@@ -100,7 +100,7 @@ export function createByHand(access: LaneAccess): ByHand {
     // An earlier one that was given up may still be arriving.
     if (!delivery.isHead || (delivery.flight !== null && delivery.flight.end > now)) return "behind";
     const [receiver] = await tx.peekAll([RECEIVER.ref(delivery.receiver)]);
-    if (receiver?.paused || (receiver?.circuitOpenUntil ?? 0) > now) return "stopped";
+    if (receiver !== undefined && opensAt(receiver) > now) return "stopped";
     const due = { ...delivery, nextAttemptAt: delivery.storedAt, failedAt: null };
     tx.put(DELIVERY.record(due));
     changed?.(toDelivery(due));
@@ -133,30 +133,7 @@ function problemOf(delivery: StoredDelivery | undefined): RedriveResult | undefi
   return delivery.hasPayload ? undefined : "purged";
 }
 
-function toState({
-  paused,
-  reason,
-  failures,
-  failingSince,
-  lastError,
-  circuitOpenUntil,
-  openSpan,
-  releaseUntil,
-}: ReceiverState): ReceiverState {
-  return { paused, reason, failures, failingSince, lastError, circuitOpenUntil, openSpan, releaseUntil };
-}
-
-function isTouched({
-  paused,
-  failures,
-  failingSince,
-  circuitOpenUntil,
-  releaseUntil,
-}: ReceiverState): boolean {
-  return (
-    paused || failures > 0 || failingSince !== null || circuitOpenUntil !== null || releaseUntil !== null
-  );
-}
+const toState = ({ receiver: _name, ...state }: KnownReceiver): ReceiverState => state;
 
 async function makeDue(tx: Transaction, id: string): Promise<void> {
   const delivery = await tx.get(DELIVERY.ref(id));
@@ -170,9 +147,10 @@ export function createReceivers(access: LaneAccess): Receivers {
     decide: (state: ReceiverState) => ReceiverState | undefined,
   ): Promise<{ readonly before: ReceiverState; readonly after: ReceiverState }> {
     return access.transact(async (tx) => {
-      const before = toState((await tx.get(RECEIVER.ref(name))) ?? untouchedReceiver);
+      const known = await tx.get(RECEIVER.ref(name));
+      const before = known === undefined ? untouchedReceiver : toState(known);
       const after = decide(before) ?? before;
-      const state = toState(isTouched(after) ? after : untouchedReceiver);
+      const state = isTouched(after) ? after : untouchedReceiver;
       if (after !== before) tx.put(RECEIVER.record({ receiver: name, ...state }));
       return { before, after };
     });
@@ -205,7 +183,10 @@ export function createReceivers(access: LaneAccess): Receivers {
   }
 
   return {
-    receiver: async (name) => toState((await access.receiver(name))?.value ?? untouchedReceiver),
+    async receiver(name) {
+      const known = await access.receiver(name);
+      return known === undefined ? untouchedReceiver : toState(known.value);
+    },
     async receivers() {
       const touched = (await access.receivers()).filter(isTouched);
       return new Map(touched.map((each) => [each.receiver, toState(each)] as const));

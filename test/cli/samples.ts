@@ -18,7 +18,7 @@ import { CONFIRMATION, type StoredConfirmation } from "../../records/people/conf
 import { KINDS } from "../../records/all-kinds.ts";
 import { AUDIT } from "../../records/audit/audit-kinds.ts";
 import { artifactRecord } from "../../records/artifacts/artifact-kinds.ts";
-import { untouchedReceiver } from "../../records/deliveries/delivery.ts";
+import { untouchedReceiver } from "../../records/deliveries/receiver-state.ts";
 import {
   DELIVERY,
   type StoredDelivery,

@@ -1,8 +1,14 @@
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { type ReceiverState, untouchedReceiver } from "../../records/deliveries/delivery.ts";
 import { type AttemptResult, readRetryAfter } from "../../notifier/sending/deliver.ts";
-import { afterFailure, afterPause, afterResume, afterSuccess } from "../../notifier/sending/breaker.ts";
+import {
+  afterFailure,
+  afterPause,
+  afterResume,
+  afterSuccess,
+  type ReceiverState,
+  untouchedReceiver,
+} from "../../records/deliveries/receiver-state.ts";
 import { nextDelay, verdictOf } from "../../notifier/retry-schedule.ts";
 import { reservedSlots, shareSlots } from "../../notifier/poller.ts";
 import { defaults } from "../../config/schema.ts";

@@ -1,5 +1,6 @@
 /** The contract of receivers: paused, with an open circuit, made due again. */
-import { type Claim, type ReceiverState, untouchedReceiver } from "../../../records/deliveries/delivery.ts";
+import type { Claim } from "../../../records/deliveries/delivery.ts";
+import { type ReceiverState, untouchedReceiver } from "../../../records/deliveries/receiver-state.ts";
 import { attempt, claimable, claimOne, found, heads, SPAN, TERMS } from "./deliveries.ts";
 import type { TestRunner } from "../../../testing/storage/runner.ts";
 import { delivery, hostileKeys, type Stage, START, store } from "./stage.ts";
