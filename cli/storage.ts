@@ -93,7 +93,7 @@ ${ADDRESSES}`,
   {
     words: ["storage", "check"],
     summary: "reports problems of a storage, and repairs what it can",
-    about: `Reports damage, records missing from their indexes, sign-in names that lead to no account or to the wrong one, lanes of
+    about: `Reports damage, records missing from their indexes, sign-in names that lead to the wrong account, lanes of
 notifications that don't match their deliveries, and other problems. With the keys.secrets of the configuration, or the key file next to an
 SQLite database, it opens every sealed value, and reports those that were changed or moved. Services can keep using the storage. With
 20,000 records or more, it says first how long it will take. Exits with 1 if problems remain.

@@ -5,7 +5,7 @@ import { defineKind, type Kind } from "./kinds.ts";
 import type { Records } from "./records.ts";
 
 /** The number of the format that this version reads and writes. Raise it with every change that an older version can't read. */
-export const FORMAT = 9;
+export const FORMAT = 10;
 
 interface StorageFormat {
   readonly format: number;

@@ -22,7 +22,7 @@ export interface Flaw {
 export interface Check {
   /** The kind of record that is checked, such as `account`. */
   readonly part: string;
-  /** The problem of all flaws that this check finds, in the plural: `sign-in names that lead to no account`. */
+  /** The problem of all flaws that this check finds, in the plural: `accounts with a sign-in name that is not theirs`. */
   readonly problem: string;
   /**
    * Finds at most `limit` flaws.

@@ -1,5 +1,4 @@
 /** Comparing passwords: at sign-in by name, and for `accounts.verifyPassword` by `sub`. */
-import { randomUUID } from "node:crypto";
 import { SYSTEM } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
@@ -58,11 +57,7 @@ export function createSignIns(
   }
 
   async function recordByName(name: SignInName | undefined): Promise<AccountRecord | undefined> {
-    if (name === undefined) return undefined;
-    const found = await directory.findAccountByName(name);
-    // An unknown name costs the same two reads.
-    if (found === undefined) await directory.findAccount(randomUUID());
-    return found;
+    return name === undefined ? undefined : directory.findAccountByName(name);
   }
 
   async function authenticateRecord(

@@ -84,7 +84,7 @@ async function make(check: Check, wantsRepair: boolean, signal: AbortSignal): Pr
   }
 }
 
-/** `accounts: 3 sign-in names that lead to no account (account a, …): repaired`. */
+/** `accounts: 3 accounts with a sign-in name that is not theirs (account a, …): repaired`. */
 function describe({ check, repaired, left, examples, obstacle }: Finding): string {
   const count = repaired + left;
   const some = examples.map((text) => printable(text.slice(0, MAX_SHOWN_CHARACTERS))).join(", ");

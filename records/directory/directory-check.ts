@@ -149,13 +149,6 @@ export function directoryChecks(stores: Stores, namesOf: NamesOf, clock: Clock):
   return [
     orphanCheck(names, {
       part: "sign-in-name",
-      problem: "sign-in names that lead to no account",
-      owner: ownerRef,
-      isWrong: (_found, owner) => owner === undefined,
-      show: showOwner,
-    }),
-    orphanCheck(names, {
-      part: "sign-in-name",
       problem: "accounts with a sign-in name that is not theirs",
       owner: ownerRef,
       isWrong: (found, owner) =>

@@ -211,6 +211,7 @@ export const SIGN_IN_NAME: Kind<AccountReference> = defineKind<AccountReference>
   holds: "the account of a sign-in name",
   key: "the SHA-256 of the name in lower case",
   hashed: true,
+  parent: { kind: ACCOUNT, key: ({ sub }) => sub },
   store: "storage",
   exported: true,
   afterRestore: "kept",

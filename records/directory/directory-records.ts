@@ -97,8 +97,8 @@ export function createDirectoryRecords(records: Records): DirectoryRecords {
   return {
     findAccount,
     async findAccountByName(name) {
-      const owner = await records.find(SIGN_IN_NAME.ref(name));
-      return owner && findAccount(owner.value.sub);
+      const [found] = await records.store.get([SIGN_IN_NAME.ref(name)], { withParents: true });
+      return found?.parent?.value as AccountRecord | undefined;
     },
     async findAccountByNumber(userId) {
       const owner = await records.find(USER_ID.ref(String(userId)));

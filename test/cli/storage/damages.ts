@@ -72,12 +72,6 @@ export const damages: readonly Damage[] = [
     /^account: 1 accounts that one of their sign-in names does not lead to \(account [\w-]+\)/m,
   ],
   [
-    "a name leads nowhere",
-    ({ storage }) =>
-      force(storage, { put: [SIGN_IN_NAME.record({ sub: "nobody" }, { key: "x@example.com" })] }),
-    /^sign-in-name: 1 sign-in names that lead to no account \(account nobody\)/m,
-  ],
-  [
     "an account has a former name",
     ({ storage }, ada) => force(storage, { put: [SIGN_IN_NAME.record({ sub: ada }, { key: "former" })] }),
     /^sign-in-name: 1 accounts with a sign-in name that is not theirs/m,
