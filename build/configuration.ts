@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { defaultOf, keyTable, type KeyNotes, type Leaf, leavesOf } from "../config/documented-schema.ts";
+import { attributeSchema } from "../config/attributes.ts";
 import { configurationSchema } from "../config/schema.ts";
 import { documentedVariable } from "../config/variables.ts";
 import { fileSchema } from "../config/file-schema.ts";
@@ -16,13 +17,23 @@ import { type Page, pageWithTables } from "./page.ts";
 
 export const CONFIGURATION: Documented = { file: "config/input.ts", name: "SignInServiceConfig" };
 
-/** The comments of the configuration. */
+const ATTRIBUTE: Documented = { file: "config/attributes.ts", name: "AttributeSettings" };
+const ATTRIBUTES = "accounts.attributes.";
+
+const pathsOf = (schema: z.ZodType): readonly (readonly string[])[] =>
+  leavesOf(schema).map(({ path }) => path);
+
+/** The comments of the configuration, with those of an attribute, whose keys stand below a name of one's own. */
 function configurationComments(): ReadonlyMap<string, Comment> {
-  return withComments(ROOT, (commentsOf) =>
-    commentsOf(
-      CONFIGURATION,
-      leavesOf(configurationSchema).map(({ path }) => path),
-    ),
+  return withComments(
+    ROOT,
+    (commentsOf) =>
+      new Map([
+        ...commentsOf(CONFIGURATION, pathsOf(configurationSchema)),
+        ...[...commentsOf(ATTRIBUTE, pathsOf(attributeSchema))].map(
+          ([key, comment]) => [ATTRIBUTES + key, comment] as const,
+        ),
+      ]),
   );
 }
 
@@ -30,8 +41,11 @@ function plain(text: string): string {
   return text.replaceAll("`", "");
 }
 
-/** The table of the configuration. @throws Error if a comment is missing, or has another default than the schema. */
-function configurationTable(): string {
+/**
+ * The tables of the configuration, and of an attribute.
+ * @throws Error if a comment is missing, or has another default than the schema.
+ */
+function configurationTables(): Readonly<Record<string, string>> {
   const comments = configurationComments();
   const problems: string[] = [];
 
@@ -58,15 +72,19 @@ function configurationTable(): string {
       problems.push(`${key}: the default is ${actual}, and the comment says ${written}`);
   }
 
-  const table = keyTable(configurationSchema, notesOf);
+  const tables = {
+    "all keys": keyTable(configurationSchema, notesOf),
+    "an attribute": keyTable(attributeSchema, (leaf) => {
+      const { description, byDefault } = notesOf({ ...leaf, path: [ATTRIBUTES + leaf.path.join(".")] });
+      return { description, byDefault };
+    }),
+  };
   if (problems.length > 0) throw new Error(problems.join("\n"));
-  return table;
+  return tables;
 }
 
 /** All keys of the configuration. */
-export const configurationPage: Page = pageWithTables("docs/configuration.md", () => ({
-  "all keys": configurationTable(),
-}));
+export const configurationPage: Page = pageWithTables("docs/configuration.md", configurationTables);
 
 /** A JSON Schema, as far as it is changed here. */
 interface JsonSchema {

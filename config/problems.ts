@@ -13,6 +13,8 @@ export interface Problem {
 
 /** Longer names are not shown: they may be secrets in the wrong place. */
 const SHOWN = /^[A-Za-z_$][\w$.-]{0,31}$/u;
+/** Attributes have names of up to 40 characters. */
+const SHOWN_IN_ACCOUNTS = /^[A-Za-z_$][\w$.-]{0,39}$/u;
 const MAX_UNKNOWN_KEYS = 20;
 
 /**
@@ -32,7 +34,7 @@ export function formatPath(path: readonly PropertyKey[], root = "config", shown:
 
 /** The line for one problem. */
 export function formatProblem({ path, text }: Problem): string {
-  return `${formatPath(path)}: ${text}`;
+  return `${formatPath(path, "config", path[0] === "accounts" ? SHOWN_IN_ACCOUNTS : SHOWN)}: ${text}`;
 }
 
 /** The type of a value, without its content. */
@@ -74,7 +76,7 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
 type Issue = z.core.$ZodIssue;
 
 /** The alternative of a union that the caller probably meant: the one whose issues are inside the value. */
-function meantBranch(branches: readonly (readonly Issue[])[]): readonly Issue[] {
+export function meantBranch(branches: readonly (readonly Issue[])[]): readonly Issue[] {
   const inside = (issue: Issue): boolean => issue.path.length > 0 || issue.code === "unrecognized_keys";
   return branches.find((branch) => branch.length > 0 && branch.every((issue) => inside(issue))) ?? [];
 }

@@ -5,7 +5,7 @@ import { createSystemClock } from "../core/clock.ts";
 import { type Configuration, type DeploymentKind, OWN_STORAGE, type ProxyTrust } from "./configuration.ts";
 import { toDeployment } from "./deployments.ts";
 import type { MailInput } from "./input.ts";
-import { formatProblem, type Problem, problemsOf } from "./problems.ts";
+import { formatProblem, meantBranch, type Problem, problemsOf } from "./problems.ts";
 import { brokenRules, isProduction, type WrittenBases } from "./rules.ts";
 import { configurationSchema, type CheckedConfig } from "./schema.ts";
 import { deepFreeze, isPlainObject, takeSnapshot } from "./plain-data.ts";
@@ -58,6 +58,8 @@ function takeOut(root: Record<string, unknown>, path: readonly PropertyKey[]): v
 }
 
 function pathsOf(issue: z.core.$ZodIssue): readonly (readonly PropertyKey[])[] {
+  const meant = issue.code === "invalid_union" ? meantBranch(issue.errors) : [];
+  if (meant.length > 0) return meant.flatMap(pathsOf).map((path) => issue.path.concat(path));
   return issue.code === "unrecognized_keys" ? issue.keys.map((key) => [...issue.path, key]) : [issue.path];
 }
 

@@ -1,6 +1,7 @@
 /** The rules between keys. Each rule skips keys that are already wrong, so all problems are reported together. */
 import { createRequire } from "node:module";
 import type * as Tldts from "tldts";
+import { attributeProblems } from "./attributes.ts";
 import type { Deployment, DeploymentKind } from "./configuration.ts";
 import { baseProblems, findClashes, isServed, parseBase, toDeployment } from "./deployments.ts";
 import type { Problem } from "./problems.ts";
@@ -295,6 +296,12 @@ const copyIsShown: Rule = {
       })),
 };
 
+/** It goes on beside keys that are wrong, because each attribute has many. */
+const attributesAreRight: Rule = {
+  reads: ["interactions.locales"],
+  find: ({ config: { accounts, interactions } }) => attributeProblems(accounts, interactions.locales),
+};
+
 const uiIsElsewhere: Rule = {
   reads: ["interactions.ui", "deployments"],
   find: ({ config: { interactions }, bases }) =>
@@ -386,6 +393,7 @@ const settingRules: readonly Rule[] = [
   slidingEndsLater,
   hashingCostsEnough,
   copyIsShown,
+  attributesAreRight,
   uiIsElsewhere,
   registrationSendsMail,
   pagesHaveAName,
@@ -398,8 +406,10 @@ function touch(one: string, other: string): boolean {
   return one === other || other === "" || one.startsWith(`${other}.`) || other.startsWith(`${one}.`);
 }
 
+const isWithin = (path: string, outer: string): boolean => path === outer || path.startsWith(`${outer}.`);
+
 /**
- * The problems between keys.
+ * The problems between keys. Where a value is already wrong by itself, nothing more is said.
  *
  * @param wrong paths of the values that are invalid by themselves.
  */
@@ -410,5 +420,6 @@ export function brokenRules(
   const paths = wrong.map((path) => path.map(String).join("."));
   return [...deploymentRules, ...settingRules]
     .filter(({ reads }) => !reads.some((read) => paths.some((path) => touch(read, path))))
-    .flatMap(({ find }) => find(input));
+    .flatMap(({ find }) => find(input))
+    .filter(({ path }) => !paths.some((wrongPath) => isWithin(path.map(String).join("."), wrongPath)));
 }

@@ -22,6 +22,7 @@ import {
   withMethods,
 } from "./documented-schema.ts";
 import { isSecret, isSigningKey } from "./keys.ts";
+import { accountSettings } from "./attributes.ts";
 import { mail, type Mailer } from "./mail.ts";
 import { interactions } from "./pages.ts";
 import { deepFreeze } from "./plain-data.ts";
@@ -355,6 +356,8 @@ export const configurationSchema = section({
     /** The same for sign-ins, and for everything that failed. At most `retention`. Default 7776000. */
     signIns: seconds().default(90 * DAY),
   }).prefault({}),
+  /** The accounts. */
+  accounts: accountSettings.prefault({}),
   /** The pages. */
   interactions: interactions.prefault({}),
   /**

@@ -20,7 +20,7 @@ import { described } from "../../config/documented-schema.ts";
 import { ANY, CHANGES, factorRows, FINDS, HELPS, ONE, SUB } from "./factors.ts";
 import { type Facade, NONE, operation, operations } from "./operation.ts";
 
-const shownAccount = exactly({
+export const shownAccount = exactly({
   /** Unique user identifier, a UUID. */
   sub: z.string(),
   /** Positive integer, never reused. */

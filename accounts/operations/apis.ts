@@ -1,6 +1,7 @@
 /** The operations on APIs: the resource servers of RFC 8707 that tokens can be for. */
 import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
+import { RESERVED_SCOPES } from "../../config/reserved-names.ts";
 import { isLoopback } from "../../config/value-forms.ts";
 import { isObjectName, OBJECT_NAME_PROBLEM } from "../../core/untrusted-keys.ts";
 import { exactly, flag, integer, mapOf, ruled, whenValid } from "../arguments.ts";
@@ -15,18 +16,6 @@ export const MAX_OPAQUE_SECONDS = 36_000;
 /** A JWT can't be revoked, so it does not live long. */
 export const MAX_JWT_SECONDS = 900;
 export const DEFAULT_JWT_SECONDS = 600;
-
-/** Scopes that the service uses itself, or will use. */
-const RESERVED_SCOPES: ReadonlySet<string> = new Set([
-  "openid",
-  "profile",
-  "email",
-  "address",
-  "phone",
-  "offline_access",
-  "roles",
-  "account",
-]);
 
 /** The name of a scope of an API. */
 export function scopeProblem(scope: string): Problem {
