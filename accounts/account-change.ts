@@ -208,13 +208,15 @@ export class AccountWriter {
    * names.
    */
   bounded(consents: AccountRecord["consents"]): AccountRecord["consents"] {
-    const { grantable } = this.#services;
+    const { grantable, fields } = this.#services;
+    const known = fields.rows.flatMap(({ name, isAttribute }) => (isAttribute ? [name] : []));
     return Object.fromEntries(
-      Object.entries(consents).map(([clientId, { scopes, claims, apis }]) => [
+      Object.entries(consents).map(([clientId, { scopes, claims, attributes = [], apis }]) => [
         clientId,
         {
           scopes: among(grantable.scopes, scopes),
           claims: among(grantable.claims, claims),
+          ...(attributes.length > 0 && { attributes: among(known, attributes) }),
           // Bounded by what the client may ask for.
           ...(apis !== undefined && { apis }),
         },

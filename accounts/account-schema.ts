@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { described } from "../config/documented-schema.ts";
 import { anyString, exactly, flag, integer, mapOf, ruled, whenValid } from "./arguments.ts";
+import type { AttributeValue } from "../records/directory/directory.ts";
 import { readForeignHash } from "./passwords/password-formats.ts";
 import { roleNames } from "./roles.ts";
 import { appSecret } from "./factors/factor.ts";
@@ -14,6 +15,11 @@ import {
 } from "./profile-fields.ts";
 import { clientIdProblem, keyFormProblem, keyProblem, subProblem } from "./text-rules.ts";
 
+export const attributeValue: z.ZodType<AttributeValue, AttributeValue> = z.union(
+  [z.string(), z.number(), z.boolean(), z.record(z.string(), z.string())],
+  { error: "must be a text, a number, true, false, or an object of texts" },
+);
+
 const fields = {
   ...(Object.fromEntries(
     PERSON_FIELD_NAMES.map((name) => {
@@ -22,11 +28,11 @@ const fields = {
     }),
   ) as Readonly<Record<PersonField, z.ZodOptional<z.ZodNullable<z.ZodString>>>>),
   /**
-   * Values of the fields that the service has besides these: name → text, or `null` for none. Those that are left out stay as they
+   * Values of the attributes that the service has besides these: name → value, or `null` for none. Those that are left out stay as they
    * are. Default: none.
    */
-  attributes: described(mapOf(anyString, anyString.nullable()).meta({ option: "changes" }).optional(), {
-    form: "an object: name of a field → text or `null`",
+  attributes: described(mapOf(anyString, attributeValue.nullable()).meta({ option: "changes" }).optional(), {
+    form: "an object: name of an attribute → value or `null`",
   }),
   /** Whether the address is confirmed to be the person's. Default: `false`. */
   email_verified: described(flag().optional(), { form: "`true` or `false`" }),

@@ -23,6 +23,7 @@ import { namesOf } from "./names.ts";
 import {
   causedBy,
   explainDeliveries,
+  readersOf,
   type NotificationType,
   type PlanDecision,
   type PlannedAccount,
@@ -144,9 +145,10 @@ export async function planChange(
   { before, after }: { readonly before: PlannedAccount; readonly after: PlannedAccount | undefined },
   types: readonly NotificationType[],
   at: number,
+  readers?: ReadonlySet<string>,
 ): Promise<PlanDecision[]> {
   const entries = await readPlannedDirectory(directory, [before, after ?? before]);
-  return types.flatMap((type) => explainDeliveries({ type, at }, before, after, entries));
+  return types.flatMap((type) => explainDeliveries({ type, at, readers }, before, after, entries));
 }
 
 /**
@@ -196,7 +198,7 @@ export async function planNotifications(
   const types = before === undefined ? [] : causedBy(before, after, fields);
   if (before === undefined || types.length === 0) return [];
   const directory = { findEntries: (refs: readonly RefTo<StoredEntry>[]) => tx.peekAll(refs) };
-  const plan = await planChange(directory, { before, after }, types, at);
+  const plan = await planChange(directory, { before, after }, types, at, readersOf(before, after, fields));
   return plan
     .flatMap(({ delivery }) => delivery ?? [])
     .map(({ receiver, type, body }) => {

@@ -42,7 +42,7 @@ import { requireRoles } from "./roles.ts";
 import { canSignIn, hasWay, isReplaceable, WAYS } from "./ways/ways.ts";
 import { putMarks, readMark, type SeedMark } from "./seed-marks.ts";
 import { FULL_NAME, type NamedPerson, normalName, readName } from "./names.ts";
-import type { PersonFields } from "./profile-fields.ts";
+import type { FieldValues, PersonFields } from "./profile-fields.ts";
 import type { AccountServices } from "./services.ts";
 
 /**
@@ -381,7 +381,7 @@ function newRecord(
     ...identifiers,
     email: input.email,
     email_verified: input.email_verified ?? false,
-    ...fields.stored({}, input),
+    ...storedFields({}, input, fields),
     services: input.services ?? {},
     ...(input.roles !== undefined && { roles: input.roles }),
     ways: input.app === undefined ? {} : { app: true, generation: 1 },
@@ -408,7 +408,19 @@ function losesAddress(before: AccountRecord, after: AccountRecord): boolean {
 function applied(before: AccountRecord, changes: AccountChanges, fields: PersonFields): AccountRecord {
   const { attributes: _replaced, ...rest } = before;
   const { email = before.email, email_verified = email === before.email && before.email_verified } = changes;
-  return { ...rest, email, email_verified, ...fields.stored(before, changes) };
+  return { ...rest, email, email_verified, ...storedFields(before, changes, fields) };
+}
+
+/** @throws InvalidArgument if there are too many attributes in all. What is stored is known only here. */
+function storedFields(
+  before: FieldValues,
+  changes: FieldValues,
+  fields: PersonFields,
+): ReturnType<PersonFields["stored"]> {
+  const after = fields.stored(before, changes);
+  if (changes.attributes !== undefined && fields.isTooLarge(after))
+    throw invalid("account", [{ path: ["attributes"], message: "must have at most 8 KiB in all" }]);
+  return after;
 }
 
 const changedAddress = (before: AccountRecord, after: AccountRecord): string[] =>

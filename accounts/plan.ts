@@ -3,7 +3,7 @@
  * "Events" and "Notification" of the interface document.
  */
 import type { AccountRecord, EntryRecord } from "../records/directory/directory.ts";
-import { type FieldValues, type PersonFields, valueOf } from "./profile-fields.ts";
+import { type FieldValues, isSame, type PersonFields } from "./profile-fields.ts";
 
 /** All notification types, spelled exactly as documented. A receiver lists those that it takes. */
 export const NOTIFICATION_TYPES = ["DELETE_ACCOUNT", "UNASSINGED_FROM_SERVICE", "PROFILE_CHANGED"] as const;
@@ -16,6 +16,8 @@ interface PlannedAction {
   readonly type: NotificationType;
   /** Seconds since the epoch. */
   readonly at: number;
+  /** The keys of the only services whose clients may read what has changed. Default: all services. */
+  readonly readers?: ReadonlySet<string> | undefined;
 }
 
 /** The parts of an account that the plan reads. */
@@ -81,9 +83,23 @@ export function causedBy(
   if (after === undefined) return ["DELETE_ACCOUNT"];
   const types: NotificationType[] = [];
   if (unassigned(before, after).length > 0) types.push("UNASSINGED_FROM_SERVICE");
-  const isChanged = fields.rows.some((row) => row.notifies && valueOf(row, before) !== valueOf(row, after));
+  const isChanged = fields.rows.some((row) => row.notifies && !isSame(row, before, after));
   if (isChanged || before.email !== after.email) types.push("PROFILE_CHANGED");
   return types;
+}
+
+/** The services whose clients may read what has changed; `undefined`: all. What no client reads concerns portals alone. */
+export function readersOf(
+  before: PlannedAccount,
+  after: PlannedAccount | undefined,
+  fields: PersonFields,
+): ReadonlySet<string> | undefined {
+  if (after === undefined || before.email !== after.email) return undefined;
+  const changed = fields.rows.filter((row) => row.notifies && !isSame(row, before, after));
+  const isForAll = changed.some(
+    ({ isAttribute, claim, readers }) => !isAttribute || (claim !== undefined && readers === undefined),
+  );
+  return isForAll ? undefined : new Set(changed.flatMap(({ readers = [] }) => readers));
 }
 
 /**
@@ -97,7 +113,7 @@ export function explainDeliveries(
   directory: PlannedDirectory,
 ): PlanDecision[] {
   const account = after ?? before;
-  const concerned = servicesConcerned(action.type, before, after);
+  const concerned = servicesConcerned(action, before, after);
   const candidates = candidatesOf(concerned, directory);
   if (account.portal !== null) {
     const entry = directory.portals.get(account.portal);
@@ -115,12 +131,14 @@ interface Candidate {
 }
 
 function servicesConcerned(
-  type: NotificationType,
+  { type, readers }: PlannedAction,
   before: PlannedAccount,
   after: PlannedAccount | undefined,
 ): Services {
   if (type === "UNASSINGED_FROM_SERVICE") return sorted(unassigned(before, after));
-  return sorted(Object.entries((after ?? before).services));
+  const services = Object.entries((after ?? before).services);
+  const isToldAll = type !== "PROFILE_CHANGED" || readers === undefined;
+  return sorted(isToldAll ? services : services.filter(([key]) => readers.has(key)));
 }
 
 function unassigned(before: PlannedAccount, after: PlannedAccount | undefined): Services {

@@ -2,50 +2,49 @@
  * The fields of a person, a row each. A service makes its list once, at the start: these rows, and those that are added to them.
  * Records, arguments, answers, claims, notifications and forms walk the list; the address has rules of its own.
  */
-import type { InteractionSettings } from "../config/pages.ts";
+import { isDeepStrictEqual } from "node:util";
+import { type Attribute, attributesOf } from "../config/attributes.ts";
+import type { Configuration } from "../config/configuration.ts";
 import type { Clock } from "../core/clock.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
+import type { AttributeValue } from "../records/directory/directory.ts";
+import { ATTRIBUTE_TYPES, type FieldInput, type ValueRule } from "./attribute-types.ts";
 import { chosenUsernameProblem, FULL_NAME, personNameProblem, trimmed, usernameProblem } from "./names.ts";
 import { birthDateProblem, keyProblem, localeProblem, type Problem, textProblem } from "./text-rules.ts";
 
 /** Text that people read: one for all languages, or one for each language. */
-export type LocalText = string | Readonly<Record<string, string>>;
+type LocalText = string | Readonly<Record<string, string>>;
 
-export interface FieldRow {
+export interface FieldRow extends ValueRule {
   /** Its name in arguments, answers and forms. */
   readonly name: string;
   /** Whether records, arguments and answers have it under `attributes`. Default: it is a member of their own. */
   readonly isAttribute?: true;
-  /** What is wrong with a value, completing "must …". Some values are wrong only at a certain time. */
-  readonly problem: (value: string, clock?: Clock) => Problem;
-  /** What its rule takes, in words. */
-  readonly form: string;
-  /** A value as it is stored. Default: as it was given. */
-  readonly stored?: (value: string) => string;
   /** What else is wrong with a value that a person chooses. Default: nothing. */
   readonly choiceProblem?: (value: string) => EnteredProblem | undefined;
   /** Who changes it: the person on the profile page, or only operators. */
   readonly edit: "person" | "operator";
   /** Whether the registration form asks for it. Default: it doesn't. */
   readonly registration?: "required" | "optional" | undefined;
-  /** How a form asks for it. */
-  readonly input: {
-    readonly type: "text" | "date" | "select";
-    /** A value of the HTML attribute `autocomplete`. */
-    readonly autocomplete?: string;
-    /** What people choose from. The library takes other values, too. */
-    readonly options?: readonly string[];
-    /** The field that stands beside it, on the same line, if it comes next. */
-    readonly beside?: string;
-  };
   /** The claim that has its value, and the scope that asks for the claim. Default: no client reads it. */
   readonly claim?: { readonly name: string; readonly scope: string };
+  /** The keys of the services whose clients may read it. Default: all services. */
+  readonly readers?: readonly string[] | undefined;
+  /** Whether the person doesn't see it. Then only clients of the organization itself read it. */
+  readonly isHidden?: true;
   /** Whether it is a member of the documented profile. */
   readonly isDocumented: boolean;
   /** Whether a change is a `PROFILE_CHANGED`. */
   readonly notifies: boolean;
   /** What people call it. Default: the texts of the locale files. */
   readonly texts?: { readonly label: LocalText; readonly options?: Readonly<Record<string, LocalText>> };
+}
+
+/** A row of a field that every service has: its values are texts, as the schemas of arguments see to. */
+interface TextRow extends Omit<FieldRow, "name" | "isAttribute" | "problem" | "stored" | "read" | "input"> {
+  readonly problem: (value: string, clock?: Clock) => Problem;
+  readonly stored?: (value: string) => string;
+  readonly input: FieldInput;
 }
 
 const profile = (name: string): NonNullable<FieldRow["claim"]> => ({ name, scope: "profile" });
@@ -101,7 +100,7 @@ export const PERSON_FIELDS = {
   },
   /** Gender. Default: none. */
   gender: {
-    problem: textProblem,
+    problem: (text: string) => textProblem(text),
     form: "a text of 1 to 256 characters",
     edit: "person",
     input: { type: "select", autocomplete: "sex", options: ["female", "male", "other"] },
@@ -131,12 +130,12 @@ export const PERSON_FIELDS = {
     isDocumented: false,
     notifies: false,
   },
-} satisfies Readonly<Record<string, Omit<FieldRow, "name" | "isAttribute">>>;
+} satisfies Readonly<Record<string, TextRow>>;
 
 /** A field that every service has. */
 export type PersonField = keyof typeof PERSON_FIELDS;
 
-const ROWS: Readonly<Record<PersonField, Omit<FieldRow, "name">>> = PERSON_FIELDS;
+const ROWS: Readonly<Record<PersonField, TextRow>> = PERSON_FIELDS;
 
 /** In the order in which an account shows them. */
 export const PERSON_FIELD_NAMES = Object.keys(PERSON_FIELDS) as readonly PersonField[];
@@ -155,14 +154,33 @@ export type FieldAnswers = { readonly [field in keyof typeof PERSON_FIELDS]: str
 /** What has values of the fields: a record, an argument, an answer or a form. */
 export type FieldValues = FieldArguments & {
   /** Missing: none. */
-  readonly attributes?: Readonly<Record<string, string | null>> | undefined;
+  readonly attributes?: Readonly<Record<string, AttributeValue | null>> | undefined;
 };
 
-/** The value of a field; `null` without one. */
-export function valueOf({ name, isAttribute }: FieldRow, values: FieldValues): string | null {
+/** The value of a field as it was given or stored, right or wrong; `null` without one. */
+export function givenValue({ name, isAttribute }: FieldRow, values: FieldValues): AttributeValue | null {
   const members: Readonly<Record<string, unknown>> = isAttribute ? (values.attributes ?? {}) : values;
-  return (ownValue(members, name) ?? null) as string | null;
+  return (ownValue(members, name) ?? null) as AttributeValue | null;
 }
+
+/** The value of a field. One that no longer fits the type of its attribute is kept, and read by nobody. */
+export function valueOf(row: FieldRow, values: FieldValues): AttributeValue | null {
+  const value = givenValue(row, values);
+  return value !== null && row.isAttribute && row.problem(value) !== undefined ? null : value;
+}
+
+/** The value that a text of a form stands for, or the text itself if it stands for none. */
+export const enteredValue = (row: FieldRow, text: string): AttributeValue =>
+  row.read ? (row.read(text) ?? text) : text;
+
+/** A value as a form has it; empty without one. */
+export function textOf(value: AttributeValue | null): string {
+  if (value === null) return "";
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+/** Of all attributes of an account together, as JSON. */
+const MAX_ATTRIBUTE_BYTES = 8_192;
 
 /** Something that is wrong with a value, by the path to it. */
 interface FieldIssue {
@@ -174,7 +192,7 @@ interface FieldIssue {
 export interface PersonFields {
   /** In the order in which an account shows them. */
   readonly rows: readonly FieldRow[];
-  /** Those that people change themselves, in the order of the profile page: the full name first. */
+  /** Those that people change themselves on a page, in the order of the profile page: the full name first. */
   readonly own: readonly FieldRow[];
   /** Those that the registration form asks for, in its order. */
   readonly registered: readonly FieldRow[];
@@ -182,7 +200,7 @@ export interface PersonFields {
   readonly ofClaim: ReadonlyMap<string, FieldRow>;
   /** The values of all fields as an account shows them. */
   shown(values: FieldValues): FieldAnswers & {
-    readonly attributes?: Readonly<Record<string, string | null>>;
+    readonly attributes?: Readonly<Record<string, AttributeValue | null>>;
   };
   /** The members of the record of an account after a change. What is left out of the change stays as it was. */
   stored(before: FieldValues, changes: FieldValues): StoredValues;
@@ -190,18 +208,18 @@ export interface PersonFields {
   changed(before: FieldValues, after: FieldValues): string[];
   /** What is wrong with values now. The schemas of arguments know neither the time nor the attributes. */
   problems(values: FieldValues, clock: Clock): FieldIssue[];
-  /** The texts of the added fields in a language, by their keys in the locale files. */
-  texts(locale: string): Readonly<Record<string, string>>;
+  /** Whether the attributes of an account have more than 8 KiB. */
+  isTooLarge(values: FieldValues): boolean;
 }
 
 /** The values in the record of an account. */
 type StoredValues = FieldAnswers & {
-  readonly attributes?: Readonly<Record<string, string>>;
+  readonly attributes?: Readonly<Record<string, AttributeValue>>;
 };
 
 /** Values with their fields, as a record, an argument or an answer has them. */
 export function holding<Value>(values: readonly (readonly [FieldRow, Value])[]): {
-  readonly [field in PersonField]?: Value;
+  readonly [field in PersonField]?: Exclude<Value, number | boolean | object>;
 } & { readonly attributes?: Readonly<Record<string, Value>> } {
   const named = (isAttribute: boolean) =>
     Object.fromEntries(
@@ -210,18 +228,68 @@ export function holding<Value>(values: readonly (readonly [FieldRow, Value])[]):
         .map(([{ name }, value]) => [name, value] as const),
     );
   const attributes = named(true);
-  return { ...named(false), ...(Object.keys(attributes).length > 0 && { attributes }) };
+  return {
+    ...(named(false) as { [field in PersonField]?: Exclude<Value, number | boolean | object> }),
+    ...(Object.keys(attributes).length > 0 && { attributes }),
+  };
 }
 
-/** The fields of a service, with those that are added to what every service has. */
-export function createPersonFields(
-  {
-    locales,
-    reservedUsernames,
+/** What the fields of a service depend on. */
+export interface FieldSettings {
+  readonly accounts: Configuration["accounts"];
+  readonly interactions: Pick<
+    Configuration["interactions"],
+    "locales" | "reservedUsernames" | "registration"
+  >;
+}
+
+/** The row of an attribute. */
+function attributeRow(attribute: Attribute): FieldRow {
+  const { name, type, label, options, edit, registration, visible, scope, claim, readers, notify } =
+    attribute;
+  return {
+    ...ATTRIBUTE_TYPES[type](attribute),
+    name,
+    isAttribute: true,
+    edit,
     registration,
-  }: Pick<InteractionSettings, "locales" | "reservedUsernames" | "registration">,
-  added: readonly FieldRow[] = [],
-): PersonFields {
+    ...(scope !== undefined && claim !== undefined && { claim: { name: claim, scope } }),
+    readers,
+    ...(!visible && { isHidden: true }),
+    isDocumented: false,
+    notifies: notify,
+    ...(label !== undefined && { texts: { label, ...(options && { options }) } }),
+  };
+}
+
+const VERIFIED = "phone_number_verified";
+
+/** Whether the number of a phone is the person's own, as operators have found out. Who reads the number reads this. */
+const verified = ({ label: _label, registration: _registration, ...phone }: Attribute): Attribute => ({
+  ...phone,
+  name: VERIFIED,
+  type: "boolean",
+  edit: "operator",
+  claim: VERIFIED,
+});
+
+/** The answer that is `false` again when this attribute changes. */
+const DEPENDENT: Readonly<Record<string, string>> = { phone_number: VERIFIED };
+
+/** In the order of the configuration. */
+function attributeRows(accounts: FieldSettings["accounts"]): readonly FieldRow[] {
+  return attributesOf(accounts)
+    .flatMap((attribute) =>
+      attribute.name === "phone_number" ? [attribute, verified(attribute)] : attribute,
+    )
+    .map(attributeRow);
+}
+
+/** The fields of a service: those that every service has, and the attributes of its configuration. */
+export function createPersonFields({
+  accounts,
+  interactions: { locales, reservedUsernames, registration },
+}: FieldSettings): PersonFields {
   const asked: Readonly<Partial<Record<string, FieldRow["registration"]>>> =
     typeof registration === "object" ? (registration.fields ?? {}) : {};
   const own: Readonly<Partial<Record<PersonField, Partial<FieldRow>>>> = {
@@ -232,28 +300,28 @@ export function createPersonFields(
       input: { ...PERSON_FIELDS.locale.input, options: locales },
     },
   };
-  const all: readonly FieldRow[] = [
+  const all = [
     ...PERSON_FIELD_NAMES.map((name) => ({
       ...ROWS[name],
       ...own[name],
       name,
       registration: ownValue(asked, name),
     })),
-    ...added,
-  ];
+    ...attributeRows(accounts),
+  ] as readonly FieldRow[];
   const isInName = ({ name }: FieldRow): boolean => FULL_NAME.some((part) => part === name);
   const first = (rank: (row: FieldRow) => boolean): readonly FieldRow[] => [
     ...all.filter(rank),
     ...all.filter((row) => !rank(row)),
   ];
-  const attributes = new Set(all.flatMap(({ isAttribute, name }) => (isAttribute ? [name] : [])));
+  const attributes = new Map(all.flatMap((row) => (row.isAttribute ? [[row.name, row] as const] : [])));
   const ofClaim = first(({ isDocumented }) => isDocumented).flatMap((row) =>
     row.claim === undefined ? [] : [[row.claim.name, row] as const],
   );
   return {
     rows: all,
-    own: first(isInName).filter(({ edit }) => edit === "person"),
-    registered: all.filter(({ registration: when }) => when !== undefined),
+    own: first(isInName).filter(({ edit, input }) => edit === "person" && input !== undefined),
+    registered: all.filter(({ registration: when, input }) => when !== undefined && input !== undefined),
     ofClaim: new Map(ofClaim),
     shown: (values) =>
       holding(all.map((row) => [row, valueOf(row, values)])) as ReturnType<PersonFields["shown"]>,
@@ -263,45 +331,79 @@ export function createPersonFields(
         if (given === undefined) return [name, before[name] ?? null] as const;
         return [name, given && (ROWS[name].stored?.(given) ?? given)] as const;
       });
-      // An attribute that the service no longer has stays.
-      const kept = Object.entries({ ...before.attributes, ...changes.attributes }).filter(
-        (entry): entry is [string, string] => entry[1] !== null,
+      const sent = Object.entries(changes.attributes ?? {}).map(
+        ([name, value]) =>
+          [name, value === null ? null : (attributes.get(name)?.stored?.(value) ?? value)] as const,
       );
+      // An attribute that the service no longer has stays.
+      const after = new Map<string, AttributeValue | null>([
+        ...Object.entries(before.attributes ?? {}),
+        ...sent,
+      ]);
+      for (const [name, dependent] of Object.entries(DEPENDENT)) {
+        const isKept = (before.attributes?.[name] ?? null) === (after.get(name) ?? null);
+        if (isKept || changes.attributes?.[dependent] !== undefined) continue;
+        if ((after.get(name) ?? null) === null) after.delete(dependent);
+        else after.set(dependent, false);
+      }
+      const kept = [...after].filter((entry): entry is [string, AttributeValue] => entry[1] !== null);
       return {
         ...(Object.fromEntries(members) as FieldAnswers),
         ...(kept.length > 0 && { attributes: Object.fromEntries(kept) }),
       };
     },
-    changed: (before, after) =>
-      all.filter((row) => valueOf(row, before) !== valueOf(row, after)).map(({ name }) => name),
+    changed: (before, after) => all.filter((row) => !isSame(row, before, after)).map(({ name }) => name),
     problems(values, clock) {
       const unknown = Object.keys(values.attributes ?? {}).filter((name) => !attributes.has(name));
       return [
         ...unknown.map((name) => ({ path: ["attributes", name], message: "is not a field of this service" })),
         ...all.flatMap((row) => {
-          const value = valueOf(row, values);
+          const value = givenValue(row, values);
           const message = value === null ? undefined : row.problem(value, clock);
           const path = row.isAttribute ? ["attributes", row.name] : [row.name];
           return message === undefined ? [] : [{ path, message }];
         }),
       ];
     },
-    texts: (locale) => Object.fromEntries(all.flatMap((row) => textsOf(row, locale))),
+    isTooLarge: ({ attributes: values = {} }) =>
+      Buffer.byteLength(JSON.stringify(values)) > MAX_ATTRIBUTE_BYTES,
   };
 }
 
+/** Whether a client may read a field, if its scope is granted. */
+export function isReadBy(
+  { readers, isHidden }: FieldRow,
+  { service, first_party }: { readonly service: string | null; readonly first_party: boolean },
+): boolean {
+  if (isHidden && !first_party) return false;
+  return readers === undefined || (service !== null && readers.includes(service));
+}
+
+/** Whether a field has the same value in both. */
+export function isSame(row: FieldRow, one: FieldValues, other: FieldValues): boolean {
+  return isDeepStrictEqual(givenValue(row, one), givenValue(row, other));
+}
+
+/** What a service calls its attributes in a language, by the keys of the locale files. */
+export function attributeTexts(
+  accounts: FieldSettings["accounts"] = { attributes: {} },
+): (locale: string) => Readonly<Record<string, string>> {
+  const rows = attributeRows(accounts);
+  return (locale) => Object.fromEntries(rows.flatMap((row) => textsOf(row, locale)));
+}
+
 function textsOf(row: FieldRow, locale: string): (readonly [string, string])[] {
-  const { name, texts } = row;
+  const { name, texts, input, claim } = row;
   if (texts === undefined) return [];
   const inLocale = (text: LocalText): string =>
     typeof text === "string" ? text : (ownValue(text, locale) ?? name);
   const label = inLocale(texts.label);
   return [
     ...new Map([
-      [`field.${name}`, label],
-      [`field.${shownName(row)}`, label],
+      [`attribute.${name}`, label],
+      ...(claim === undefined ? [] : [[`field.${claim.name}`, label] as const]),
       ...Object.entries(texts.options ?? {}).map(
-        ([option, text]) => [`${name}.${option}`, inLocale(text)] as const,
+        ([option, text]) => [`${input?.optionTexts ?? name}.${option}`, inLocale(text)] as const,
       ),
     ]),
   ];
@@ -321,6 +423,10 @@ export function inLines<F extends { readonly name: string }>(fields: readonly F[
   return lines;
 }
 
+/** The key of the text that a form calls a field by. */
+export const labelKey = (row: FieldRow): string =>
+  row.texts === undefined ? `field.${shownName(row)}` : `attribute.${row.name}`;
+
 /** The name by which people see a field: that of the documented profile, or else its claim. */
 export function shownName({ name, isDocumented, claim }: FieldRow): string {
   return isDocumented ? name : (claim?.name ?? name);
@@ -331,10 +437,11 @@ export type EnteredProblem = "invalid" | "reserved";
 
 /** What is wrong with a value that a person has entered. */
 export function enteredProblem(
-  { problem, choiceProblem, input: { options } }: FieldRow,
-  value: string,
+  row: FieldRow,
+  value: AttributeValue,
   clock: Clock,
 ): EnteredProblem | undefined {
-  const isOffered = options === undefined || options.includes(value);
-  return isOffered && problem(value, clock) === undefined ? choiceProblem?.(value) : "invalid";
+  const isOffered = row.input?.options?.includes(textOf(value)) ?? true;
+  if (!isOffered || row.problem(value, clock) !== undefined) return "invalid";
+  return typeof value === "string" ? row.choiceProblem?.(value) : undefined;
 }

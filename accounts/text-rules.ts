@@ -22,11 +22,11 @@ export function characters(text: string): number {
 /** Characters that nobody sees, or that reorder what is around them: controls, line separators, overrides, tags. */
 const HIDDEN = /[\p{Cc}\p{Zl}\p{Zp}\u{202a}-\u{202e}\u{2066}-\u{2069}\u{e0000}-\u{e007f}]/u;
 
-/** Text for people to read: not empty, at most 256 characters, nothing that hides or reorders text. */
-export function textProblem(text: string): Problem {
+/** Text for people to read: not empty, at most this long, nothing that hides or reorders text. */
+export function textProblem(text: string, maxLength: number = MAX_TEXT_LENGTH): Problem {
   if (text === "") return "must not be empty";
-  if (text.length > 2 * MAX_TEXT_LENGTH || characters(text) > MAX_TEXT_LENGTH) {
-    return `must have at most ${MAX_TEXT_LENGTH} characters`;
+  if (text.length > 2 * maxLength || characters(text) > maxLength) {
+    return `must have at most ${maxLength} characters`;
   }
   if (!text.isWellFormed() || HIDDEN.test(text)) return "must not have control characters";
   return undefined;
@@ -34,11 +34,19 @@ export function textProblem(text: string): Problem {
 
 const EARLIEST_BIRTH = "1850-01-01";
 
-/** A date of birth, as `YYYY-MM-DD`: real, not before 1850, and not in the future (in UTC) if there is a clock. */
-export function birthDateProblem(date: string, clock?: Clock): Problem {
+/** A date, as `YYYY-MM-DD`, that the calendar has. */
+export function dateProblem(date: string): Problem {
   if (!/^\d{4}-\d{2}-\d{2}$/u.test(date)) return "must have the form YYYY-MM-DD";
   const parsed = new Date(`${date}T00:00:00Z`);
-  if (Number.isNaN(parsed.getTime()) || !parsed.toISOString().startsWith(date)) return "must be a real date";
+  return Number.isNaN(parsed.getTime()) || !parsed.toISOString().startsWith(date)
+    ? "must be a real date"
+    : undefined;
+}
+
+/** A date of birth, as `YYYY-MM-DD`: real, not before 1850, and not in the future (in UTC) if there is a clock. */
+export function birthDateProblem(date: string, clock?: Clock): Problem {
+  const problem = dateProblem(date);
+  if (problem !== undefined) return problem;
   if (date < EARLIEST_BIRTH) return "must not be before 1850";
   const today = clock && new Date(seconds(clock) * 1000).toISOString().slice(0, 10);
   return today !== undefined && date > today ? "must not be in the future" : undefined;

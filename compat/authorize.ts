@@ -226,8 +226,9 @@ export function providerParameters(
   fields: Fields,
   { deployment }: EndpointExchange,
   client: ClientRecord | undefined,
-  supported: Claims,
+  claims: Claims,
 ): Fields {
+  const supported = client === undefined ? claims : claims.readBy(client);
   let result = fields.without([SENT_STATE, SENT_MAX_AGE, SENT_ACR_VALUES]);
   if (result.all("scope").length <= 1) {
     const scope = result.one("scope");
@@ -248,10 +249,10 @@ export function providerParameters(
     if (maxAge) result = result.with(SENT_MAX_AGE, maxAge);
     if (acrValues) result = result.with(SENT_ACR_VALUES, acrValues);
   }
-  const claims = result.one("claims");
-  if (claims !== undefined) {
-    if (isTooDeepText(claims)) throw invalidRequest(`claims is nested deeper than ${MAX_JSON_LEVELS} levels`);
-    result = result.with("claims", supported.known(claims));
+  const named = result.one("claims");
+  if (named !== undefined) {
+    if (isTooDeepText(named)) throw invalidRequest(`claims is nested deeper than ${MAX_JSON_LEVELS} levels`);
+    result = result.with("claims", supported.known(named));
   }
   const state = result.one("state");
   if (state !== undefined) result = result.with(SENT_STATE, `.${state}`);

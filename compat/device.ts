@@ -58,12 +58,13 @@ export function deviceCodes(
 ): (exchange: EndpointExchange, form: Fields, client: ClientRecord) => Promise<void> {
   return async (exchange, form, client) => {
     const { ctx, deployment } = exchange;
+    const supported = claims.readBy(client);
     const body = form.only(PARAMETERS);
     const requested = body.one("scope");
     const namesApi = body.all("resource").some((each) => each !== "");
     const scope = namesApi
-      ? among(claims.scopeForApis(requested, deployment.kind), client.apis, claims)
-      : claims.effectiveScope(requested, deployment.kind);
+      ? among(supported.scopeForApis(requested, deployment.kind), client.apis, supported)
+      : supported.effectiveScope(requested, deployment.kind);
     await protocol(exchange, { body: body.with("scope", scope) });
     ctx.body = { ...(ctx.body as object), interval: POLL_INTERVAL_SECONDS };
   };

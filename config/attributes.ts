@@ -42,8 +42,8 @@ const STANDARD_NAMES = Object.keys(STANDARD)
 
 const label = text(
   80,
-  (words) => words.trim() !== "" && isPrintable(words),
-  "a text of 1 to 80 characters for people to read",
+  (words) => words.trim() !== "" && isPrintable(words) && !/[{}]/u.test(words),
+  "a text of 1 to 80 characters for people to read, without `{` and `}`",
 );
 const LABEL_FORM = "a text of 1 to 80 characters, or an object with one for each language: `{ en, pl, … }`";
 const localLabel = described(z.union([label, z.record(z.string(), label).readonly()]), { form: LABEL_FORM });

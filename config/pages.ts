@@ -90,8 +90,10 @@ export interface RegistrationRequest extends Readonly<
   Partial<Record<keyof z.output<typeof registrationFields>, string>>
 > {
   readonly email: string;
-  /** The values of the fields that the service adds, by name. */
-  readonly attributes?: Readonly<Record<string, string>>;
+  /** The values of the attributes that the form asks for, by name. */
+  readonly attributes?: Readonly<
+    Record<string, string | number | boolean | Readonly<Record<string, string>>>
+  >;
   /** The language of the page. */
   readonly locale?: string;
   /** The client that the person is signing in to. */

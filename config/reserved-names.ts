@@ -17,14 +17,14 @@ export const STANDARD_CLAIMS: ReadonlySet<string> = words(
 /** Members of accounts, of the documented profile, and of arguments and forms that have attributes beside them. */
 export const ACCOUNT_NAMES: ReadonlySet<string> = words(
   "sub user_id email email_verified username name surname date_of_birth gender locale portal attributes services roles",
-  "disabled created_at updated_at password password_hash app terms terms_version action again code csrf xsrf",
+  "disabled created_at updated_at password password_hash app terms terms_version action again code csrf xsrf optional",
 );
 
 /** Claims that JWTs, tokens and answers of the service have (RFC 7519, 7662, 8693, 9068, 9449, OpenID Connect), in lower case. */
 const TAKEN_CLAIMS: ReadonlySet<string> = words(
   "iss sub aud exp nbf iat jti auth_time nonce acr amr azp sid sub_jwk at_hash c_hash s_hash events toe txn typ alg kid",
   "scope client_id roles cnf act may_act active token_type access_token refresh_token id_token expires_in state session_state",
-  "error error_description authorization_details _claim_names _claim_sources account",
+  "optional fullname error error_description authorization_details _claim_names _claim_sources account",
   "name given_name family_name nickname preferred_username website email email_verified gender birthdate zoneinfo locale",
   "phone_number phone_number_verified address updated_at user_id username surname date_of_birth services",
 );

@@ -1,6 +1,8 @@
 /** The pages that people see: views, texts and theme combined. */
 import { hash } from "node:crypto";
 import ejs from "ejs";
+import { attributeTexts } from "../accounts/profile-fields.ts";
+import type { AccountSettings } from "../config/attributes.ts";
 import { isHelpLink, isPageLink } from "../config/value-forms.ts";
 import { ConfigurationError } from "../core/errors.ts";
 import { securityHeaders } from "../core/security-headers.ts";
@@ -20,8 +22,8 @@ const SCRIPT_PATH = "/pages.js";
 /** Settings of the pages; see `interactions` in the configuration. */
 export type PageSettings = Pick<InteractionSettings, "locales" | "views" | "copy" | "theme"> &
   Partial<Pick<InteractionSettings, "links">> & {
-    /** Texts besides the built-in ones. Default: none. */
-    readonly texts?: (locale: string) => Readonly<Record<string, string>>;
+    /** Of the configuration: what the pages call its attributes. Default: none. */
+    readonly accounts?: AccountSettings;
   };
 
 /**
@@ -33,7 +35,7 @@ export type PageSettings = Pick<InteractionSettings, "locales" | "views" | "copy
 export function createPages(settings: PageSettings): Pages {
   const [first, ...others] = settings.locales;
   if (first === undefined) throw new ConfigurationError(["config.interactions.locales: must not be empty"]);
-  const texts = readTexts(settings.locales, settings.copy, settings.texts);
+  const texts = readTexts(settings.locales, settings.copy, attributeTexts(settings.accounts));
   const theme = readTheme(settings.theme);
   const views = readViews(settings.views, theme.css);
   const links = settings.links ?? {};

@@ -8,7 +8,7 @@ import { isDisabled } from "../accounts/account.ts";
 import { isClaimable } from "../accounts/clients/client-kinds.ts";
 import { FULL_NAME, fullName } from "../accounts/names.ts";
 import { kindsOf } from "../accounts/ways/ways.ts";
-import { DOCUMENTED_FIELDS, shownName } from "../accounts/profile-fields.ts";
+import { DOCUMENTED_FIELDS, type FieldRow, shownName } from "../accounts/profile-fields.ts";
 import { type RequestedApi, requestedApis } from "../provider/apis.ts";
 import { ConditionFailed } from "../core/errors.ts";
 import { acrOf, acrRequest, demandedAcr, satisfies, strongestAcr } from "../provider/authentication.ts";
@@ -208,7 +208,8 @@ export function createSignInProtocol(
       csrf: forms.sign(formOf(uid)),
       path: `${ctx.exchange.deployment.path}/interaction/${uid}`,
       state: stateOf(stored, stepUp),
-      shares: name === "consent" ? consentFields({ fields, claims: supported }, scopes, claims) : [],
+      shares:
+        name === "consent" ? consentFields({ fields, claims: supported.readBy(client) }, scopes, claims) : [],
       apis: name === "consent" ? (await requestedApis(client, params, directory)).map(consentApi) : [],
       expiresAt: exp * 1_000,
       ...(artifact !== undefined && isExtendable(artifact) && { extendable: true }),
@@ -324,7 +325,9 @@ export function createSignInProtocol(
       const client = await clients.record(clientId);
       const named = client === undefined ? [] : await requestedApis(client, found.params, directory);
       const apis = allowedApis(named);
-      const consent = { ...requestedAccess(found), apis, sessionsGeneration };
+      const access = requestedAccess(found);
+      const attributes = client === undefined ? [] : supported.readBy(client).attributesIn(access);
+      const consent = { ...access, attributes, apis, sessionsGeneration };
       await accounts.rememberConsent(sub, clientId, consent, callerOf(ctx, { kind: "account", id: sub }));
       // The account holds what was allowed; the result only says that the person has answered.
       return finish(ctx, { consent: {} }, true);
@@ -355,16 +358,22 @@ export function clientLook(
 /** The documented profile, which a request without a scope asks for. */
 const DOCUMENTED: readonly string[] = ["sub", "email", ...DOCUMENTED_FIELDS];
 
-/** The fields that these scopes and claims reveal, in the order of the documented profile. */
+/**
+ * The fields that these scopes and claims reveal, in the order of the documented profile.
+ * @param attributes the only ones that the person has allowed. Default: all.
+ */
 export function consentFields(
   { fields, claims: supported }: Pick<ProviderServices, "fields" | "claims">,
   scopes: readonly string[],
   claims: readonly string[],
+  attributes?: readonly string[],
 ): string[] {
+  const isLeftOut = ({ name, isAttribute }: FieldRow): boolean =>
+    isAttribute === true && attributes?.includes(name) === false;
   /** The documented `name` is only the given name. */
   const fieldsOf = (claim: string): readonly string[] => {
     const row = fields.ofClaim.get(claim);
-    if (row !== undefined) return [shownName(row)];
+    if (row !== undefined) return row.isHidden || isLeftOut(row) ? [] : [shownName(row)];
     return claim === "name" ? FULL_NAME : [claim];
   };
   const opened = new Set<string>(["sub"]);

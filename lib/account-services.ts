@@ -29,10 +29,10 @@ type Given = StorageServices &
 export function createAccountServices(
   given: Given,
   hashing: Pick<PasswordContext, "isCheap" | "onHashed">,
-  replaced: Partial<Pick<AccountServices, "passwords" | "cleanup" | "fields">> = {},
+  replaced: Partial<Pick<AccountServices, "passwords" | "cleanup">> = {},
 ): AccountServices & Pick<ProviderServices, "claims"> {
   const { configuration, storage, events, keys, backchannel, onMail } = given;
-  const fields = replaced.fields ?? createPersonFields(configuration.interactions);
+  const fields = createPersonFields(configuration);
   const claims = createClaims(fields);
   const passwords =
     replaced.passwords ?? createPasswords(configuration.passwords, { ...passwordContext(given), ...hashing });

@@ -11,7 +11,6 @@ import { type Clients, clients as clientTable } from "../accounts/operations/cli
 import { type Directory, DIRECTORY_CALLS, type DirectoryInternals } from "../accounts/directory.ts";
 import { createKeys, loadServiceKeys } from "../accounts/keys/service-keys.ts";
 import type { Keys, SigningKey } from "../accounts/operations/keys.ts";
-import { createPersonFields, type FieldRow } from "../accounts/profile-fields.ts";
 import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
 import { createRequestLog } from "../compat/request-log.ts";
 import { createRoutes } from "../compat/routes.ts";
@@ -154,8 +153,6 @@ interface StartOptions {
   readonly warmsUp?: boolean | undefined;
   /** Hashes passwords at the lowest cost that Argon2 accepts. Default `false`: at the cost of the configuration. */
   readonly cheapHashes?: boolean | undefined;
-  /** Fields of a person besides those that every service has. Default: none. */
-  readonly fields?: readonly FieldRow[] | undefined;
   /** Called with each new instance of oidc-provider, before it serves. */
   readonly onProvider?: ((provider: Provider, configuration: Configuration) => void) | undefined;
 }
@@ -169,7 +166,6 @@ async function build(
     interrupt,
     warmsUp = false,
     cheapHashes,
-    fields,
     onProvider,
   }: StartOptions & {
     readonly role: Role;
@@ -212,7 +208,6 @@ async function build(
         onDeliveries: () => notifier.wake(),
       },
       { isCheap: cheapHashes, onHashed: (timing) => metrics.hashing(timing) },
-      { fields: createPersonFields(configuration.interactions, fields) },
     );
     const { accounts, clients, directory, cleanup, passwords } = below;
     open.defer(() => passwords.close());

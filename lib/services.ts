@@ -60,7 +60,7 @@ export function createHttpServices(
     ...people,
     units: createUnitsOfWork(storage, sealer, clock),
     findBrowser: createFindBrowser(configuration),
-    pages: createPages({ ...configuration.interactions, texts: (locale) => given.fields.texts(locale) }),
+    pages: createPages({ ...configuration.interactions, accounts: configuration.accounts }),
     firstState: passkeys && (() => firstState(passkeys)),
   };
   const currentProvider = createCurrentProvider(

@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "koa";
 import type { Account, AccountClaims, Client, KoaContextWithOIDC, Provider } from "oidc-provider";
+import { consentOf } from "../accounts/clients/consents.ts";
 import type { AccountRecord, ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import { type AccountInternals, isDisabled } from "../accounts/account.ts";
 import { generationAt, generationsOf } from "../accounts/generations.ts";
@@ -21,23 +22,33 @@ export interface OidcAccount extends Account {
 /**
  * oidc-provider filters the claims by scope. The scope of an ID token is `openid` to that filter, which lets roles pass; here it
  * is the one that was granted.
+ * @param client who reads them.
  * @param rolesOf reads the roles in the service of the client.
  */
 export function oidcAccount(
   record: AccountRecord,
   supported: Claims,
+  client: ClientRecord | undefined,
   rolesOf: (record: AccountRecord) => Promise<readonly string[]>,
 ): OidcAccount {
+  // Without a client, nothing is read that only some may read.
+  const readable = supported.readBy(client ?? NOBODY);
+  // A third party reads the attributes that the person has seen: not one that has joined a scope since.
+  const allowed = client?.first_party
+    ? undefined
+    : (consentOf(record, client?.client_id ?? "").attributes ?? []);
   return {
     accountId: record.sub,
     record,
     async claims(use, scope, requested) {
       const roles = scope.split(" ").includes(ROLES) ? await rolesOf(record) : [];
-      const claims = { ...supported.about(record), ...(roles.length > 0 && { [ROLES]: roles }) };
+      const claims = { ...readable.about(record, allowed), ...(roles.length > 0 && { [ROLES]: roles }) };
       return use === "id_token" ? ofIdToken(claims, requested) : claims;
     },
   };
 }
+
+const NOBODY = { service: null, first_party: false } as const;
 
 /** Other scopes than `openid` ask for what userinfo says (OpenID Connect Core 1.0 section 5.4). */
 const OF_ID_TOKEN: ReadonlySet<string> = new Set([...OPENID_CLAIMS, ROLES]);
@@ -141,7 +152,10 @@ export async function findAccount(
     const { generations } = token as { readonly generations?: unknown };
     if (client === undefined || !isCurrent(generations, record, clientRecord(client))) return undefined;
   }
-  return oidcAccount(record, claims, (account) => rolesAtClient(directory, account, ctx.oidc.client));
+  const { client } = ctx.oidc;
+  return oidcAccount(record, claims, client && clientRecord(client), (account) =>
+    rolesAtClient(directory, account, client),
+  );
 }
 
 /** The roles of an account in the service of the client. */

@@ -2,9 +2,9 @@
 import type { AccountClaims } from "oidc-provider";
 import type { Deployment } from "../config/configuration.ts";
 import { isObject } from "../core/untrusted-json.ts";
-import type { AccountRecord, Consent } from "../records/directory/directory.ts";
+import type { AccountRecord, ClientRecord, Consent } from "../records/directory/directory.ts";
 import { fullName } from "../accounts/names.ts";
-import { type PersonFields, valueOf } from "../accounts/profile-fields.ts";
+import { isReadBy, type PersonFields, valueOf } from "../accounts/profile-fields.ts";
 
 /** The scope, and the claim, with the person's roles in the service of the client. */
 export const ROLES = "roles";
@@ -29,14 +29,24 @@ export const OPENID_CLAIMS = ["sub", "email", "acr", "amr"] as const;
 /** Claims about the sign-in that belong to no scope: oidc-provider decides when an ID token has them. */
 export const SIGN_IN_CLAIMS = ["auth_time", "iss", "sid"] as const;
 
+/** Whom a client belongs to. */
+type Reader = Pick<ClientRecord, "service" | "first_party">;
+
 /** The scopes and claims of one service. */
 export interface Claims {
+  /** What this client may read: without the attributes that have other readers, and the scopes that have nothing else. */
+  readBy(client: Reader): Claims;
   /** The claims of each scope that a client may request. */
   readonly ofScope: ReadonlyMap<string, readonly string[]>;
   /** Everything that a user can allow a client. */
   readonly grantable: Consent;
-  /** All claims about a user. oidc-provider selects those that were requested and granted. */
-  about(record: AccountRecord): AccountClaims;
+  /**
+   * All claims about a user. oidc-provider selects those that were requested and granted.
+   * @param allowed the only attributes that the person has allowed. Default: all.
+   */
+  about(record: AccountRecord, allowed?: readonly string[]): AccountClaims;
+  /** The names of the attributes that these scopes and claims reveal. */
+  attributesIn(access: Pick<Consent, "scopes" | "claims">): string[];
   /** Whether a claim is about the user rather than about the sign-in. */
   isPersonal(claim: string): boolean;
   /**
@@ -66,17 +76,31 @@ const isServed = (scope: string, kind: Deployment["kind"]): boolean =>
   kind === "openid" || EVERYWHERE.has(scope);
 
 /** The scopes and claims that these fields of a person have. */
-export function createClaims(fields: PersonFields): Claims {
+export function createClaims({ ofClaim }: PersonFields): Claims {
+  const all = claimsOf(ofClaim, readBy);
+  /** By the names of the claims of attributes that are left. */
+  const views = new Map<string, Claims>();
+
+  function readBy(client: Reader): Claims {
+    const left = [...ofClaim].filter(([, row]) => isReadBy(row, client));
+    if (left.length === ofClaim.size) return all;
+    const key = left.map(([claim]) => claim).join(" ");
+    const view = views.get(key) ?? claimsOf(new Map(left), readBy, all);
+    views.set(key, view);
+    return view;
+  }
+  return all;
+}
+
+/** @param all what the service has, if these are not all. */
+function claimsOf(ofClaim: PersonFields["ofClaim"], readBy: Claims["readBy"], all?: Claims): Claims {
   /** Where the value of each claim about the user comes from. Claims without a value are left out. */
   const sources = new Map<string, Source>([
     ["sub", ({ sub }) => sub],
     ["email", ({ email }) => email],
     ["email_verified", ({ email_verified }) => email_verified],
     ["name", (account) => fullName(account) || undefined],
-    ...[...fields.ofClaim].map(([claim, row]): [string, Source] => [
-      claim,
-      (account) => valueOf(row, account),
-    ]),
+    ...[...ofClaim].map(([claim, row]): [string, Source] => [claim, (account) => valueOf(row, account)]),
     ["updated_at", ({ updated_at }) => updated_at],
   ]);
   const ofScope = new Map<string, readonly string[]>([
@@ -87,7 +111,7 @@ export function createClaims(fields: PersonFields): Claims {
   ]);
   const add = (scope: string, claim: string): void =>
     void ofScope.set(scope, [...(ofScope.get(scope) ?? []), claim]);
-  for (const [name, { claim }] of fields.ofClaim) if (claim !== undefined) add(claim.scope, name);
+  for (const [name, { claim }] of ofClaim) if (claim !== undefined) add(claim.scope, name);
   add("profile", "updated_at");
   /** All claims that a request may ask for by name. Roles come with their scope only. */
   const known = new Set(
@@ -95,16 +119,23 @@ export function createClaims(fields: PersonFields): Claims {
   );
 
   return {
+    readBy,
     ofScope,
     grantable: { scopes: [...ofScope.keys(), ALL_FIELDS], claims: [...known] },
-    about(record) {
+    about(record, allowed) {
       const claims: AccountClaims = { sub: record.sub };
       for (const [claim, source] of sources) {
+        const row = ofClaim.get(claim);
+        if (row?.isAttribute && allowed?.includes(row.name) === false) continue;
         const value = source(record);
         if (value !== null && value !== undefined) claims[claim] = value;
       }
       return claims;
     },
+    attributesIn: ({ scopes, claims }) =>
+      [...ofClaim].flatMap(([name, { isAttribute, claim, name: attribute }]) =>
+        isAttribute && (scopes.includes(claim?.scope ?? "") || claims.includes(name)) ? [attribute] : [],
+      ),
     isPersonal: (claim) => claim === ROLES || sources.has(claim),
     effectiveScope(requested = "", kind) {
       if (!WELL_FORMED.test(requested)) return requested;
@@ -116,7 +147,7 @@ export function createClaims(fields: PersonFields): Claims {
       const scopes = requested
         .split(" ")
         .filter((scope) => scope !== "" && scope !== ALL_FIELDS)
-        .filter((scope) => !ofScope.has(scope) || isServed(scope, kind));
+        .filter((scope) => (ofScope.has(scope) ? isServed(scope, kind) : all?.ofScope.has(scope) !== true));
       return [...new Set(scopes)].join(" ");
     },
     known(parameter) {

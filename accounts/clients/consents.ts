@@ -60,13 +60,14 @@ export function createConsents(
     tx: Transaction,
     before: AccountRecord,
     client: string,
-    { scopes, claims, apis }: Consent,
+    { scopes, claims, attributes = [], apis }: Consent,
   ): Promise<AccountRecord["consents"]> {
     const removed = await removedClients(tx, before, client);
     const earlier = consentOf(before, client);
     const consent = {
       scopes: [...earlier.scopes, ...scopes],
       claims: [...earlier.claims, ...claims],
+      attributes: [...(earlier.attributes ?? []), ...attributes],
       ...withApis(earlier.apis, apis),
     };
     return writer.bounded(withEntry(withoutEntries(before.consents, removed), client, consent));

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import {
   accountChanges as changesSchema,
+  attributeValue,
   type AccountChanges,
   clientId,
   type ImportedAccount,
@@ -30,8 +31,8 @@ export const shownAccount = exactly({
   ...(Object.fromEntries(PERSON_FIELD_NAMES.map((name) => [name, z.string().nullable()])) as Readonly<
     Record<PersonField, z.ZodNullable<z.ZodString>>
   >),
-  /** The fields that the service has besides these: name → text; `null` without a value. Left out if it has none. */
-  attributes: z.record(z.string(), z.string().nullable()).readonly().exactOptional(),
+  /** The fields that the service has besides these: name → value; `null` without one. Left out if it has none. */
+  attributes: z.record(z.string(), attributeValue.nullable()).readonly().exactOptional(),
   /** Service key → `user_id_in_service`; `null` until the service reports it. */
   services: z.record(z.string(), z.int().nullable()).readonly(),
   /** Service key → the roles in this service that `Accounts.setRoles` gave; services without are left out. */

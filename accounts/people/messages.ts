@@ -11,6 +11,7 @@ import { closestLocale, readTexts, type Translator } from "../../core/texts.ts";
 import type { MailKind, NewMail } from "../../records/people/mail-kinds.ts";
 import type { MailAttachment, MailMessage } from "../../config/mail.ts";
 import type { InteractionSettings } from "../../config/pages.ts";
+import { attributeTexts } from "../profile-fields.ts";
 
 /** Renders a mail. @param id the id of its record. */
 export type RenderMail = (id: string, mail: NewMail) => MailMessage;
@@ -193,8 +194,9 @@ export function createMessages({
   deployments,
   interactions: { locales, copy, theme, links: pages },
   mail: settings,
-}: Pick<Configuration, "deployments" | "interactions" | "mail">): RenderMail {
-  const texts = readTexts(locales, copy);
+  accounts,
+}: Pick<Configuration, "accounts" | "deployments" | "interactions" | "mail">): RenderMail {
+  const texts = readTexts(locales, copy, attributeTexts(accounts));
   const look = readLook(theme);
   const problems = [...texts.problems, ...look.problems];
   if (problems.length > 0) throw new ConfigurationError(problems);

@@ -3,7 +3,7 @@
  * is reserved: of several people who register one name, the first to confirm gets it.
  */
 import { randomUUID } from "node:crypto";
-import type { AccountRecord } from "../../records/directory/directory.ts";
+import type { AccountRecord, AttributeValue } from "../../records/directory/directory.ts";
 import type { Transaction } from "../../records/records.ts";
 import { canonicalEmail, domainOf, enteredEmailProblem, type NamedPerson, normalName } from "../names.ts";
 import {
@@ -12,7 +12,7 @@ import {
   type FieldRow,
   type FieldValues,
   holding,
-  valueOf,
+  givenValue,
 } from "../profile-fields.ts";
 import { passwordNames } from "../accounts.ts";
 import type { NewPasskey, NewPassword } from "../factors/factor.ts";
@@ -178,7 +178,7 @@ export function createRegistrations(services: PeopleServices, settings: Registra
   /** The fields that were asked for. Empty ones count as left out, and others are dropped. */
   function asked(form: RegistrationForm): RegistrationForm {
     const filled = fields.registered.flatMap((row) => {
-      const value = valueOf(row, form) ?? "";
+      const value = givenValue(row, form) ?? "";
       return value === "" ? [] : [[row, value] as const];
     });
     return {
@@ -196,9 +196,14 @@ export function createRegistrations(services: PeopleServices, settings: Registra
     return domains === undefined || domains.includes(domainOf(canonicalEmail(email))) ? undefined : "domain";
   }
 
-  function extraFault(row: FieldRow, value: string | null): FieldProblem | undefined {
+  /** @param isTooLarge whether all attributes together are, so that each of them has to be shorter. */
+  function extraFault(
+    row: FieldRow,
+    value: AttributeValue | null,
+    isTooLarge: boolean,
+  ): FieldProblem | undefined {
     if (value === null) return row.registration === "required" ? "required" : undefined;
-    return enteredProblem(row, value, clock);
+    return isTooLarge && row.isAttribute ? "invalid" : enteredProblem(row, value, clock);
   }
 
   function passwordFault(form: RegistrationForm): FieldProblem | undefined {
@@ -210,10 +215,13 @@ export function createRegistrations(services: PeopleServices, settings: Registra
   }
 
   function problemsOf(form: RegistrationForm): RegistrationProblems {
+    const isTooLarge = fields.isTooLarge(form);
     const found: (readonly [string, FieldProblem | undefined])[] = [
       ["email", emailFault(form.email)],
       ["password", passwordFault(form)],
-      ...fields.registered.map((row) => [row.name, extraFault(row, valueOf(row, form))] as const),
+      ...fields.registered.map(
+        (row) => [row.name, extraFault(row, givenValue(row, form), isTooLarge)] as const,
+      ),
       ["termsVersion", form.termsVersion === terms?.version ? undefined : "terms"],
     ];
     return Object.fromEntries(
@@ -392,7 +400,7 @@ export function createRegistrations(services: PeopleServices, settings: Registra
 
     async rename(interaction, username, at) {
       const row = fields.rows.find(({ name }) => name === "username");
-      const problem = row && extraFault(row, username);
+      const problem = row && extraFault(row, username, false);
       if (problem !== undefined) return { kind: "invalid", problem };
       return confirmations.change<PendingForm, RegistrationConfirmed | Limited>(
         place(interaction),

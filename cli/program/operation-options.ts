@@ -98,17 +98,21 @@ const KINDS = {
     },
     examples: (value) => Object.entries(value as Record<string, string>).map((pair) => pair.join("=")),
   },
-  /** `NAME=TEXT`, and `NAME=` to remove the value of that name. */
+  /** `NAME=TEXT`, `NAME:=JSON` for other values than texts, and `NAME=` to remove the value of that name. */
   changes: {
     value: "NAME=TEXT",
     isList: true,
-    about: () => "; `NAME=` removes the value",
+    about: () => "; `NAME:=JSON` is a number, `true`, `false` or an object, and `NAME=` removes the value",
     read(args, name) {
       const entries = readPairs(args, name);
-      return entries && Object.fromEntries(entries.map(([key, text]) => [key, text === "" ? null : text]));
+      return entries && Object.fromEntries(entries.map(changeIn));
     },
     examples: (value) =>
-      Object.entries(value as Record<string, string | null>).map(([key, text]) => `${key}=${text ?? ""}`),
+      Object.entries(value as Record<string, unknown>).map(([key, each]) =>
+        typeof each === "string" || each === null
+          ? `${key}=${each ?? ""}`
+          : `${key}:=${JSON.stringify(each)}`,
+      ),
   },
   /** `NAME TEXT TEXT`. */
   lists: {
@@ -161,6 +165,16 @@ function readPairs(args: Arguments, name: string): (readonly [string, string])[]
     if (equals === -1) throw misused(`--${name} must be NAME=TEXT`);
     return [text.slice(0, equals), text.slice(equals + 1)];
   });
+}
+
+/** What becomes of one name. @throws CommandFailure if what follows `:=` is not JSON. */
+function changeIn([name, text]: readonly [string, string]): readonly [string, unknown] {
+  if (!name.endsWith(":")) return [name, text === "" ? null : text];
+  try {
+    return [name.slice(0, -1), JSON.parse(text)];
+  } catch {
+    throw misused("NAME:=JSON must have JSON, such as 12 or true, after its :=");
+  }
 }
 
 async function readObject(path: string, context: Pick<CommandContext, "readInput">): Promise<object> {

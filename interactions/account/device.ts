@@ -292,15 +292,17 @@ async function enter(
 
 async function connect(
   { person, caller }: PersonVisit,
-  { deviceCodes, accounts }: PersonServices,
+  { deviceCodes, accounts, claims }: PersonServices,
   { device, client, apis }: Omit<Extract<Outcome, { kind: "waiting" }>, "kind">,
 ): Promise<void> {
   const { account } = person;
   const { sub, sessions_generation: sessionsGeneration } = account;
   await deviceCodes.connect(device, client, person, apis);
+  const access = { scopes: device.scope.split(" "), claims: [] };
+  const attributes = claims.readBy(client).attributesIn(access);
   const consent = client.first_party
     ? undefined
-    : { scopes: device.scope.split(" "), claims: [], ...(apis.length > 0 && { apis: allowedApis(apis) }) };
+    : { ...access, attributes, ...(apis.length > 0 && { apis: allowedApis(apis) }) };
   await accounts.connectDevice(sub, { client, consent, sessionsGeneration }, caller);
   const opened = apis.map(({ api }) => api);
   await assignServices(accounts, account, client, opened, caller);
@@ -334,7 +336,11 @@ function answer(visit: PersonVisit, services: PersonServices, userCode: string, 
         client,
         logo: clientLook(client, locals.base).logo,
         userCode,
-        fields: consentFields(services, opensAll ? [ALL_FIELDS] : device.scope.split(" "), []),
+        fields: consentFields(
+          { ...services, claims: services.claims.readBy(client) },
+          opensAll ? [ALL_FIELDS] : device.scope.split(" "),
+          [],
+        ),
         apis: apis.map(consentApi),
         askedAt: device.askedAt * 1000,
         now: clock.now(),

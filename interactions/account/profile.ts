@@ -3,17 +3,19 @@ import { byCaller } from "../../accounts/arguments.ts";
 import { trimmed } from "../../accounts/names.ts";
 import {
   enteredProblem,
+  enteredValue,
   type FieldRow,
   holding,
   inLines,
   PERSON_FIELD_NAMES,
   PERSON_FIELDS,
-  shownName,
+  labelKey,
+  textOf,
   valueOf,
 } from "../../accounts/profile-fields.ts";
 import { NameTaken } from "../../core/errors.ts";
 import type { Translator } from "../../core/texts.ts";
-import type { AccountRecord } from "../../records/directory/directory.ts";
+import type { AccountRecord, AttributeValue } from "../../records/directory/directory.ts";
 import { keepLanguage } from "../look/language.ts";
 import type { Form } from "../forms.ts";
 import { languageName } from "../look/language.ts";
@@ -52,21 +54,22 @@ export const profileView: PersonView<ProfileLocals> = personView({
 });
 
 function fieldOf(t: Translator, row: FieldRow, value: string): PageField {
-  const { name, input } = row;
-  const { type, autocomplete = "", options = [] } = input;
+  const { name, input = { type: "text" } } = row;
+  const { type, autocomplete = "", options = [], optionTexts = name } = input;
   const none = `profile.${name}.none`;
+  const hint = [`hint.profile.${name}`, `hint.${name}`].find((key) => t.has(key));
   const choices = options.map((option) => ({
     value: option,
-    label: name === "locale" ? languageName(option) : t(`${name}.${option}`),
+    label: name === "locale" ? languageName(option) : t(`${optionTexts}.${option}`),
   }));
   return {
     name,
-    label: t(`field.${shownName(row)}`),
+    label: t(labelKey(row)),
     type,
     value,
     autocomplete,
     required: false,
-    ...(name === "username" && { hint: t("profile.username.hint") }),
+    ...(hint !== undefined && { hint: t(hint) }),
     ...(type === "select" && {
       options: withChoice([{ value: "", label: t(t.has(none) ? none : "profile.none") }, ...choices], value),
     }),
@@ -87,12 +90,16 @@ export const profilePage: PersonPage = {
   navigation: "profile",
   views: [profileView],
   show: (visit, { fields }) => shown(visit, fields.own, valuesOf(fields.own, visit.person.account)),
-  async submit(visit, { values: sent }, { accounts, limits, fields: { own }, clock }) {
+  async submit(visit, { values: sent }, { accounts, limits, fields, clock }) {
+    const { own } = fields;
     const { account } = visit.person;
     const before = valuesOf(own, account);
     const values = typed(own, sent, before);
     const problems = problemsIn(own, values, before, clock);
     if (problems.length > 0) return shown(visit, own, values, problems);
+    const changes = changesIn(own, values, before);
+    if (fields.isTooLarge(fields.stored(account, changes)))
+      return shown(visit, own, values, [{ code: "too-much", fields: [] }]);
     // The point is taken before the answer is known: neither a refusal nor its absence may reveal whether a username
     // is taken.
     const isRenamed = values["username"] !== "" && values["username"] !== before["username"];
@@ -100,7 +107,6 @@ export const profilePage: PersonPage = {
     if (attempt?.allowed === false) return visit.limited(attempt.retryAfter);
     let isTaken = false;
     try {
-      const changes = holding(own.map((row): [FieldRow, string | null] => [row, values[row.name] || null]));
       await accounts.update(account.sub, changes, byCaller(visit.caller));
     } catch (error) {
       isTaken = error instanceof NameTaken;
@@ -126,7 +132,7 @@ function shown(
 }
 
 const valuesOf = (rows: readonly FieldRow[], account: AccountRecord): Values =>
-  Object.fromEntries(rows.map((row) => [row.name, valueOf(row, account) ?? ""]));
+  Object.fromEntries(rows.map((row) => [row.name, textOf(valueOf(row, account))]));
 
 /** What the form contains. A field that it does not have stays as it is. */
 const typed = (rows: readonly FieldRow[], form: Form, before: Values): Values =>
@@ -134,6 +140,17 @@ const typed = (rows: readonly FieldRow[], form: Form, before: Values): Values =>
 
 /** Why a value is refused, by the kind of its field. */
 const REASONS = { text: "text", date: "date", select: "choice" } as const;
+
+/** What the form changes. What is left alone is not sent: somebody else may change it now. */
+function changesIn(rows: readonly FieldRow[], values: Values, before: Values) {
+  const changed = rows.filter(({ name }) => values[name] !== before[name]);
+  return holding(
+    changed.map((row): [FieldRow, AttributeValue | null] => {
+      const text = values[row.name] ?? "";
+      return [row, text === "" ? null : enteredValue(row, text)];
+    }),
+  );
+}
 
 /** Values that have not changed are accepted, whatever they are. */
 function problemsIn(
@@ -143,11 +160,14 @@ function problemsIn(
   clock: PersonServices["clock"],
 ): Problem[] {
   return rows.flatMap((row): Problem[] => {
-    const { name, input } = row;
+    const { name, input: { type, reason = REASONS[type] } = { type: "text" } } = row;
     const value = values[name] ?? "";
-    const problem = value === "" || value === before[name] ? undefined : enteredProblem(row, value, clock);
+    const problem =
+      value === "" || value === before[name]
+        ? undefined
+        : enteredProblem(row, enteredValue(row, value), clock);
     if (problem === undefined) return [];
     if (problem === "reserved") return [{ code: problem, fields: [name] }];
-    return [{ code: name === "username" ? name : REASONS[input.type], fields: [name] }];
+    return [{ code: name === "username" ? name : reason, fields: [name] }];
   });
 }

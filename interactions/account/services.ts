@@ -273,13 +273,16 @@ function readableFields(
   services: Pick<PersonServices, "fields" | "claims">,
 ): readonly string[] {
   const own = clients.filter(({ service }) => service === key);
-  const consents: readonly Consent[] = own.some(({ first_party }) => first_party)
-    ? [services.claims.grantable]
+  const first_party = own.some((client) => client.first_party);
+  const claims = services.claims.readBy({ service: key, first_party });
+  const consents: readonly Consent[] = first_party
+    ? [claims.grantable]
     : own.map(({ client_id }) => consentOf(account, client_id));
   return consentFields(
-    services,
+    { ...services, claims },
     consents.flatMap(({ scopes }) => scopes),
-    consents.flatMap(({ claims }) => claims),
+    consents.flatMap((each) => each.claims),
+    first_party ? undefined : consents.flatMap(({ attributes = [] }) => attributes),
   );
 }
 

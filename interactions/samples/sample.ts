@@ -44,7 +44,10 @@ export const problem = (code: string, ...fields: string[]): Problem => ({
 export function sampleFields(locales: readonly string[]): PersonFields {
   const optional = { username: "optional", date_of_birth: "optional", gender: "optional" } as const;
   const fields = { name: "required", surname: "required", ...optional } as const;
-  return createPersonFields({ locales, reservedUsernames: [], registration: { fields } });
+  return createPersonFields({
+    accounts: { attributes: {} },
+    interactions: { locales, reservedUsernames: [], registration: { fields } },
+  });
 }
 
 /** The moment at which everything is shown, in milliseconds since the epoch. */

@@ -218,7 +218,7 @@ export function wayLabel(t: Translator, { name, actions }: PresentStep, to: Step
 function describeField(
   t: Translator,
   step: StepName,
-  { value = "", options, ...field }: Field,
+  { value = "", options, optionTexts, ...field }: Field,
   {
     offers,
     described,
@@ -237,16 +237,18 @@ function describeField(
       problems: described.filter(({ fields }) => fields.includes(field.name)),
     },
     hintOf(t, step, field, offers),
-    options && { options: options.map((each) => ({ value: each, label: t(`${field.name}.${each}`) })) },
+    options && {
+      options: options.map((each) => ({ value: each, label: t(`${optionTexts ?? field.name}.${each}`) })),
+    },
     methods && {
       options: methods.map(({ id, label, text }) => ({ value: id, label: `${label} (${text})` })),
     },
   );
 }
 
-/** The label of a field: that of the step, if it has one of its own. */
+/** The label of a field: that of the step, if it has one of its own. Attributes may have the name of any other text. */
 function labelOf(t: Translator, step: StepName, field: string, values?: Problem["values"]): string {
-  return firstText(t, [`${step}.${field}`, `label.${field}`, `field.${field}`], values);
+  return firstText(t, [`attribute.${field}`, `${step}.${field}`, `label.${field}`, `field.${field}`], values);
 }
 
 function hintOf(

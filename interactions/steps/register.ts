@@ -1,7 +1,8 @@
 /** The step `register`: a new account. Known and unknown addresses, free and taken usernames get the same answer. */
 import { trimmed } from "../../accounts/names.ts";
-import { type FieldRow, holding } from "../../accounts/profile-fields.ts";
+import { enteredValue, type FieldRow, holding } from "../../accounts/profile-fields.ts";
 import type { RegistrationForm } from "../../accounts/people/registrations.ts";
+import type { FieldInput } from "../../accounts/attribute-types.ts";
 import { keptEnrolment } from "./confirm-email.ts";
 import { askedAt, type Entry, type Field, type Outcome, type Problem, type Step } from "./step.ts";
 
@@ -18,10 +19,18 @@ export const register: Step = {
     const address = hasUsername ? "email" : "username";
     return [
       { name: "email", type: "email", autocomplete: address, required: true, value: email },
-      ...fields.map(({ name, registration, input: { type, autocomplete: usual = "off", options } }) => {
+      ...fields.map(({ name, registration, input = { type: "text" } }) => {
+        const { type, autocomplete: usual = "off", options, optionTexts }: FieldInput = input;
         const autocomplete = name === "username" && !hasUsername ? "nickname" : usual;
         const required = registration === "required";
-        return { name, type, autocomplete, required, ...(options && { options }) };
+        return {
+          name,
+          type,
+          autocomplete,
+          required,
+          ...(options && { options }),
+          ...(optionTexts && { optionTexts }),
+        };
       }),
       { name: "password", type: "password", autocomplete: "new-password", required: true },
       ...(terms === undefined ? [] : [termsField(terms.version)]),
@@ -57,7 +66,7 @@ export function termsField(version: string): Field {
 }
 
 function formOf({ values, locale, action }: Entry, fields: readonly FieldRow[]): RegistrationForm {
-  const entered = fields.map((row) => [row, trimmed(values.get(row.name) ?? "")] as const);
+  const entered = fields.map((row) => [row, enteredValue(row, trimmed(values.get(row.name) ?? ""))] as const);
   return {
     email: trimmed(values.get("email") ?? ""),
     password: action === WITHOUT_PASSWORD ? null : (values.get("password") ?? ""),

@@ -197,6 +197,8 @@ export interface Field {
   readonly value?: string;
   /** The values to choose from, besides none. */
   readonly options?: readonly string[];
+  /** What the keys of the texts of the options begin with. Default: its name. */
+  readonly optionTexts?: string;
   readonly checked?: boolean;
 }
 

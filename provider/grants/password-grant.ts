@@ -89,9 +89,13 @@ export class PasswordGrant {
       const caller = callerOf(ctx, { kind: "client", id: client.clientId });
       await accounts.assignAtSignIn(record.sub, clientEntry.service, expected, caller);
     }
-    const account = oidcAccount(record, claims, (each) => rolesAtClient(storage.directory, each, client));
+    const account = oidcAccount(record, claims, clientEntry, (each) =>
+      rolesAtClient(storage.directory, each, client),
+    );
     ctx.oidc.entity("Account", account);
-    const scope = claims.effectiveScope(ctx.oidc.params.scope, exchangeOf(ctx).deployment.kind);
+    const scope = claims
+      .readBy(clientEntry)
+      .effectiveScope(ctx.oidc.params.scope, exchangeOf(ctx).deployment.kind);
     const grant = newGrant(provider, record, clientEntry);
     grant.addOIDCScope(scope);
     const grantId = await grant.save();

@@ -2,6 +2,9 @@
 import type { RefreshTokenRules } from "../../config/configuration.ts";
 import type { CLIENT_KINDS } from "../../core/events.ts";
 
+/** The value of an attribute: a text, a number, an answer, or an address by its parts. */
+export type AttributeValue = string | number | boolean | Readonly<Record<string, string>>;
+
 /** An account. Everything that a change has to read is in this one record. */
 export interface AccountRecord {
   /** Random UUID, never reused. */
@@ -23,7 +26,7 @@ export interface AccountRecord {
   /** Key of the portal that the account belongs to. */
   readonly portal: string | null;
   /** The values of the fields that the service adds, by name. Missing: none. */
-  readonly attributes?: Readonly<Record<string, string>>;
+  readonly attributes?: Readonly<Record<string, AttributeValue>>;
   /** Assignments: service key → `user_id_in_service`, `null` until the service reports it. */
   readonly services: Readonly<Record<string, number | null>>;
   /** Service key → when the account was assigned, in seconds since the epoch. Missing: unknown. */
@@ -120,6 +123,8 @@ interface AddressUndo {
 export interface Consent {
   readonly scopes: readonly string[];
   readonly claims: readonly string[];
+  /** The names of the attributes that the person has seen in these scopes and claims. Missing: none. */
+  readonly attributes?: readonly string[];
   /** Scopes of APIs, by identifier. Missing: none. */
   readonly apis?: Readonly<Record<string, readonly string[]>>;
 }

@@ -18,7 +18,7 @@ import type { ClientInternals } from "../../accounts/clients/client.ts";
 import type { Clients } from "../../accounts/operations/clients.ts";
 import type { Directory, DirectoryInternals } from "../../accounts/directory.ts";
 import { createPasswords, type Passwords } from "../../accounts/passwords/passwords.ts";
-import { createPersonFields, type FieldRow, type PersonFields } from "../../accounts/profile-fields.ts";
+import type { PersonFields } from "../../accounts/profile-fields.ts";
 import type { Claims } from "../../provider/claims.ts";
 import type { ReceiverSettings } from "../../accounts/receivers.ts";
 import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../core/events.ts";
@@ -95,8 +95,6 @@ export interface Domain {
 export interface Options {
   readonly rules: PasswordRules;
   readonly production: boolean;
-  /** Fields of a person that the service adds. */
-  readonly fields: readonly FieldRow[];
   readonly limits: OwnershipLimits;
   readonly sendsLogoutTokens: boolean;
   readonly notify: (deliveries: readonly NewDelivery[]) => void;
@@ -139,7 +137,6 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     },
     {},
     {
-      ...(options.fields && { fields: createPersonFields(configuration.interactions, options.fields) }),
       passwords: counted(options.rules === undefined ? PASSWORDS : createPasswords(options.rules), counts),
     },
   );

@@ -2,6 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import {
   causedBy,
+  readersOf,
   explainDeliveries,
   NOTIFICATION_TYPES,
   type NotificationType,
@@ -10,6 +11,7 @@ import {
   type PlannedEntry,
 } from "../../accounts/plan.ts";
 import { createPersonFields } from "../../accounts/profile-fields.ts";
+import { defaults } from "../../config/schema.ts";
 
 /** The notifications of one action, one per receiver. */
 const planDeliveries = (...[action, before, after, directory]: Parameters<typeof explainDeliveries>) =>
@@ -17,7 +19,7 @@ const planDeliveries = (...[action, before, after, directory]: Parameters<typeof
 
 const ALL = [...NOTIFICATION_TYPES];
 
-const FIELDS = createPersonFields({ locales: ["en"], reservedUsernames: [], registration: false });
+const FIELDS = createPersonFields(defaults);
 
 const ada: PlannedAccount = {
   sub: "6f1c1b9e-0d3c-4a55-9a1e-0f5a0c7d8e90",
@@ -219,6 +221,59 @@ describe("what a change causes", () => {
       expect(causedBy(ada, { ...ada, ...other }, FIELDS)).toEqual([]);
     expect(causedBy(ada, undefined, FIELDS)).toEqual(["DELETE_ACCOUNT"]);
     expect(causedBy(ada, { ...ada, services: { ...ada.services, "1": 12, "4": 1 } }, FIELDS)).toEqual([]);
+  });
+});
+
+describe("a change of attributes", () => {
+  const TEXT = { type: "text", label: "Label" } as const;
+  const fields = createPersonFields({
+    ...defaults,
+    accounts: {
+      attributes: {
+        silent: { ...TEXT, scope: "org" },
+        open: { ...TEXT, scope: "org", notify: true },
+        narrow: { ...TEXT, scope: "org", notify: true, readers: ["1", "9"] },
+        closed: { ...TEXT, notify: true },
+        address: { notify: true, readers: ["3"] },
+      },
+    },
+  });
+  const directory = directoryOf({
+    services: { "1": entry(ALL, "g"), "2": entry(ALL, "g"), "3": entry(ALL) },
+    groups: { g: entry(ALL) },
+    portals: { p: entry(ALL) },
+  });
+  const everybody = { "group:g": ["1", "2"], "service:3": ["3"], "portal:p": ["1", "2", "3"] };
+
+  it.each<[string, object, object]>([
+    ["nobody, without notify", { silent: "x" }, {}],
+    ["all, if all may read it", { open: "x" }, everybody],
+    ["its readers", { narrow: "x" }, { "group:g": ["1"], "portal:p": ["1"] }],
+    ["the portal, if no client reads it", { closed: "x" }, { "portal:p": [] }],
+    [
+      "the readers of each",
+      { narrow: "x", address: { country: "PL" } },
+      { "group:g": ["1"], "service:3": ["3"], "portal:p": ["1", "3"] },
+    ],
+    ["all, if all may read one", { narrow: "x", open: "x" }, everybody],
+  ])("notifies %s", (_who, attributes, expected) => {
+    const before = { ...ada, portal: "p", attributes: { address: { country: "DE" } } };
+    const after = { ...before, attributes: { ...before.attributes, ...attributes } };
+    const types = causedBy(before, after, fields);
+    const readers = readersOf(before, after, fields);
+    const deliveries = types.flatMap((type) =>
+      planDeliveries({ type, at: 1, readers }, before, after, directory),
+    );
+    expect(
+      Object.fromEntries(deliveries.map(({ receiver, body }) => [receiver, Object.keys(body.data.services)])),
+    ).toEqual(expected);
+  });
+
+  it("notifies all of a change of the documented profile beside it, and of a deletion", () => {
+    const after = { ...ada, name: "A", attributes: { narrow: "x" } };
+    expect(readersOf(ada, after, fields)).toBeUndefined();
+    expect(readersOf(ada, { ...ada, email: "a@example.com" }, fields)).toBeUndefined();
+    expect(readersOf(ada, undefined, fields)).toBeUndefined();
   });
 });
 

@@ -9,6 +9,7 @@ import { plainBasic } from "../../compat/client-credentials.ts";
 import { callerNetwork } from "../../accounts/limits/networks.ts";
 import { appendToQuery } from "../../provider/responses.ts";
 import { createPersonFields } from "../../accounts/profile-fields.ts";
+import { defaults } from "../../config/schema.ts";
 import { ALL_FIELDS, createClaims } from "../../provider/claims.ts";
 import { rounds } from "../rounds.ts";
 
@@ -179,7 +180,7 @@ describe("the response in the query", () => {
 });
 
 describe("the internal scope", () => {
-  const fields = createPersonFields({ locales: ["en"], reservedUsernames: [], registration: false });
+  const fields = createPersonFields(defaults);
   const claims = createClaims(fields);
   const scope = fc.constantFrom(
     "openid",

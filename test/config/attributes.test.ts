@@ -134,6 +134,7 @@ describe("the attributes of the configuration", () => {
     [{ label: undefined }, ["label: is required: what people call the attribute"]],
     [{ label: "" }, ["label: must be a text of 1 to 80 characters"]],
     [{ label: " " }, ["label: must be a text of 1 to 80 characters"]],
+    [{ label: "{name}" }, ["label: must be a text of 1 to 80 characters"]],
     [{ label: "a\nb" }, ["label: must be a text of 1 to 80 characters"]],
     [{ label: "x".repeat(81) }, ["label: must be a text of 1 to 80 characters"]],
     [{ label: { en: "Label" } }, ["label.pl: is required: a text for each of config.interactions.locales"]],
@@ -257,7 +258,7 @@ describe("the attributes of the configuration", () => {
 });
 
 describe("the reserved names", () => {
-  const claims = createClaims(createPersonFields(defaults.interactions));
+  const claims = createClaims(createPersonFields(defaults));
 
   it("are those of accounts, scopes and claims", () => {
     expect(Object.keys(shownAccount.shape).filter((name) => !ACCOUNT_NAMES.has(name))).toEqual([]);

@@ -21,6 +21,7 @@ export interface Tokens {
   readonly expires_in: number;
   readonly refresh_token: string;
   readonly id_token?: string;
+  readonly scope?: string;
 }
 
 /** The credentials of a user. */

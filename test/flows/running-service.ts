@@ -24,7 +24,6 @@ import { createSignInServiceOver, type SignInService } from "../../lib/service.t
 import { openStorage, type Storage } from "../../records/storage.ts";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { followClock } from "../../testing/provider-clock.ts";
-import type { FieldRow } from "../../accounts/profile-fields.ts";
 import type { ImportedAccount } from "../../accounts/account-schema.ts";
 
 /** The browsers of the tests stop before this address. */
@@ -147,8 +146,6 @@ export interface RunningOptions {
   readonly storage?: (opened: Storage) => Storage;
   /** The same for the stores of its records. */
   readonly through?: (store: RecordStore) => RecordStore;
-  /** Fields of a person that it adds. */
-  readonly fields?: readonly FieldRow[];
   /** Default: any free port. */
   readonly port?: number;
   /** Middleware of the host application, in front of the service's. */
@@ -203,10 +200,8 @@ export async function storageIn(folder: string): Promise<StorageConfig> {
 export const startWithClock = (
   config: SignInServiceConfig,
   open: typeof openStorage = openStorage,
-  fields?: readonly FieldRow[],
 ): Promise<SignInService> =>
   createSignInServiceOver(config, open, {
-    fields,
     ...(config.clock !== undefined && { onProvider: followClock }),
     cheapHashes: config.passwords === undefined,
   });
@@ -257,7 +252,7 @@ export async function startService(options: RunningOptions = {}): Promise<Runnin
     ...config,
     deployments,
   };
-  const service = await startWithClock(settings, open, options.fields);
+  const service = await startWithClock(settings, open);
   try {
     await applySeed(service, SEED);
   } catch (error) {
