@@ -2,7 +2,7 @@
 import { beforeAll, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { UNLIMITED, useService } from "../flows/running-service.ts";
-import { signIn, useBrowser, useClientPage } from "./chromium.ts";
+import { heading, signIn, useBrowser, useClientPage } from "./chromium.ts";
 import type { MailMessage } from "../../config/mail.ts";
 
 const EMAIL = "grace@example.com";
@@ -44,11 +44,15 @@ async function mailTo(page: Page, address: string): Promise<{ code: string; link
   throw new Error(`no mail to ${address}`);
 }
 
-const heading = (page: Page, name: string | RegExp): Promise<void> =>
-  page.getByRole("heading", { level: 1, name }).waitFor();
 const said = (page: Page, text: string): Promise<void> =>
   page.getByRole("status").filter({ hasText: text }).waitFor();
 const press = (page: Page, name: string): Promise<void> => page.getByRole("button", { name }).click();
+
+/** Follows a link to a page with this heading. */
+async function follow(page: Page, name: string, title = name): Promise<void> {
+  await page.getByRole("link", { name }).click();
+  await heading(page, title);
+}
 
 function authorize(): string {
   const query = { client_id: "news", response_type: "code", redirect_uri: client.callback, scope: "openid" };
@@ -58,7 +62,7 @@ function authorize(): string {
 it("registers, comes back with a new password, changes the address, ends a session, disconnects and deletes [D-SELF-1]", async () => {
   const page = await phone();
   await page.goto(authorize());
-  await page.getByRole("link", { name: "Create an account" }).click();
+  await follow(page, "Create an account");
   await page.getByLabel("Email address").fill(EMAIL);
   await page.getByLabel("Password").fill(PASSWORD);
   await press(page, "Create account");
@@ -69,12 +73,13 @@ it("registers, comes back with a new password, changes the address, ends a sessi
   // The password is forgotten on another phone.
   const other = await phone();
   await other.goto(authorize());
-  await other.getByRole("link", { name: "Forgot password?" }).click();
+  await follow(other, "Forgot password?", "Forgot your password?");
   await other.getByLabel("Username or email address").fill(EMAIL);
   await press(other, "Send message");
   await other.getByLabel("Code").fill((await mailTo(other, EMAIL)).code);
   await other.getByLabel("New password").fill(NEW_PASSWORD);
   await press(other, "Change password");
+  await other.getByText("Your password has been changed.").waitFor();
   await signIn(other, { username: EMAIL, password: NEW_PASSWORD });
   await other.waitForURL(`${client.callback}?**`);
 
@@ -84,23 +89,24 @@ it("registers, comes back with a new password, changes the address, ends a sessi
   await signIn(page, { username: EMAIL, password: NEW_PASSWORD });
   await heading(page, "Your account");
 
-  await page.getByRole("link", { name: "Profile" }).click();
+  await follow(page, "Profile");
   await page.getByLabel("Given name").fill("Grace");
   await page.getByLabel("Date of birth").fill("1906-12-09");
   await press(page, "Save");
   await said(page, "Your profile has been saved.");
-  await page.getByRole("link", { name: "Your account" }).click();
+  await follow(page, "Your account");
 
-  await page.getByRole("link", { name: "Email address" }).click();
-  await page.getByRole("link", { name: "Change email address" }).click();
+  await follow(page, "Email address");
+  await follow(page, "Change email address", "Change your email address");
   await page.getByLabel("New email address").fill(NEW_EMAIL);
   await press(page, "Continue");
+  await page.getByLabel("Code").waitFor();
   await page.goto((await mailTo(page, NEW_EMAIL)).link);
   await press(page, "Confirm new address");
   await said(page, "Your email address has been changed.");
-  await page.getByRole("link", { name: "Your account" }).click();
+  await follow(page, "Your account");
 
-  await page.getByRole("link", { name: "Where you are signed in" }).click();
+  await follow(page, "Where you are signed in");
   await page.getByText("This browser", { exact: true }).waitFor();
   expect(await page.getByRole("heading", { level: 2 }).allInnerTexts()).toEqual([
     "Safari on iPhone",
@@ -110,17 +116,17 @@ it("registers, comes back with a new password, changes the address, ends a sessi
   await said(page, "That device has been signed out.");
   await other.goto(`${running.oauth2}/account`);
   await heading(other, "Sign in");
-  await page.getByRole("link", { name: "Your account" }).click();
+  await follow(page, "Your account");
 
-  await page.getByRole("link", { name: "Connected services" }).click();
+  await follow(page, "Connected services");
   await page.getByText(/Can read: .*Date of birth/).waitFor({ state: "visible" });
   await page.getByText("Disconnect", { exact: true }).click();
   await press(page, "Disconnect News");
   await said(page, "The service has been disconnected.");
   await page.getByText("No services yet.").waitFor();
-  await page.getByRole("link", { name: "Your account" }).click();
+  await follow(page, "Your account");
 
-  await page.getByRole("link", { name: "Delete your account" }).click();
+  await follow(page, "Delete your account");
   await press(page, "Delete my account for good");
   await heading(page, "Your account has been deleted");
   expect(await running.service.accounts.findByLogin(NEW_EMAIL)).toBeUndefined();

@@ -97,6 +97,15 @@ export const useClientPage = (): ClientPage =>
     };
   });
 
+/**
+ * Waits for a page with this heading, and for all of it: what is read or pressed next is neither on half of it nor on the
+ * page before.
+ */
+export async function heading(page: Page, name: string | RegExp): Promise<void> {
+  await page.getByRole("heading", { level: 1, name }).waitFor();
+  await page.waitForLoadState();
+}
+
 /** Fills in the login form that is open. */
 export async function signIn(page: Page, account: { username: string; password: string }): Promise<void> {
   await page.getByLabel(/user ?name|e-mail/i).fill(account.username);
@@ -106,6 +115,7 @@ export async function signIn(page: Page, account: { username: string; password: 
 
 /** The violations that axe finds, one line per rule. @param rules default: all. */
 export async function violations(page: Page, ...rules: string[]): Promise<string[]> {
+  await page.waitForLoadState();
   // The builder would send and compile the source twice for each look at a page.
   if (!(await page.evaluate("'axe' in window"))) await page.evaluate(AXE);
   // Without frames, the legacy mode finds the same, and needs no second page.

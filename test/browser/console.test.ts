@@ -96,7 +96,7 @@ describe("the account page and the console", () => {
     const page = await browser.newPage();
     await page.goto(list);
     await signIn(page, ADA);
-    await expect(page.locator("main").innerText()).resolves.toContain("for operators only");
+    await page.locator("main").filter({ hasText: "for operators only" }).waitFor();
     await expect(violations(page)).resolves.toEqual([]);
   });
 

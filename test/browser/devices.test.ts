@@ -4,7 +4,7 @@ import type { Page } from "playwright-core";
 import { ADA, useService } from "../flows/running-service.ts";
 import { TELEVISION } from "../flows/device-party.ts";
 import { type Running, start } from "../examples/processes.ts";
-import { type PageOptions, signIn, useBrowser, violations } from "./chromium.ts";
+import { heading, type PageOptions, signIn, useBrowser, violations } from "./chromium.ts";
 
 const browser = useBrowser();
 const programs: Running[] = [];
@@ -32,7 +32,6 @@ function program(file: string, clientId: string): Running {
   return started;
 }
 
-const heading = (page: Page, name: string): Promise<void> => page.getByRole("heading", { name }).waitFor();
 const press = (page: Page, name: string): Promise<void> =>
   page.getByRole("button", { name, exact: true }).click();
 
@@ -119,6 +118,7 @@ describe("a command-line program", () => {
     const page = await browser.newPage();
     await page.goto(`${running.openid}/account`);
     await signIn(page, ADA);
+    await heading(page, "Your account");
     const native = program("loopback.ts", "program");
     const [, address = ""] = await native.until(/\n(http\S+)\n/);
     await page.goto(address);

@@ -13,6 +13,7 @@ import {
 import {
   addAuthenticator,
   expectUsable,
+  heading,
   type PageAuthenticator,
   type PageOptions,
   setPresence,
@@ -78,11 +79,11 @@ async function enrolling(options: PageOptions): Promise<Page> {
   const page = await browser.newPage(options);
   await page.goto(authorize());
   await signIn(page, { username: email, password: PASSWORD });
-  await page.getByRole("heading", { name: "Secure your account" }).waitFor();
+  await heading(page, "Secure your account");
   if (options.javaScriptEnabled !== false) await expectUsable(page);
   await page.getByLabel("Code from the message").fill(await mailedCode());
   if (options.javaScriptEnabled === false) await page.getByRole("button", { name: "Continue" }).click();
-  await page.getByRole("heading", { name: "Add a second factor" }).waitFor();
+  await heading(page, "Add a second factor");
   return page;
 }
 
@@ -128,7 +129,7 @@ describe("a person without a second factor", () => {
     const key = (await page.locator(".app-key").textContent()) ?? "";
     await field.fill(totpCode(key, Date.now()));
     await page.getByRole("button", { name: "Add the app" }).click();
-    await page.getByRole("heading", { name: "Save your recovery codes" }).waitFor();
+    await heading(page, "Save your recovery codes");
     expect(await page.locator(".codes code").count()).toBe(10);
     if (options === PHONE) {
       await expectUsable(page);
@@ -145,7 +146,7 @@ describe("a person without a second factor", () => {
     await page.getByLabel("Name of the passkey").fill("Phone");
     await expectUsable(page);
     await page.getByRole("button", { name: "Create a passkey" }).click();
-    await page.getByRole("heading", { name: "Save your recovery codes" }).waitFor();
+    await heading(page, "Save your recovery codes");
     // Reloading the page offers new codes instead of showing these again.
     await page.goto(page.url().replace(/\/enrol(?:\?.*)?$/, ""));
     expect(await page.locator(".codes code").count()).toBe(0);
@@ -163,25 +164,23 @@ async function atLogin(page: Page): Promise<void> {
 }
 
 describe("a person who is asked to add a passkey", () => {
-  const OFFER = { name: "Sign in faster next time" };
-
   it("adds one, signs out, and signs in with it", async () => {
     const page = await browser.newPage(PHONE);
     const authenticator = await addAuthenticator(page);
     await atLogin(page);
     await signIn(page, { username: email, password: PASSWORD });
-    await page.getByRole("heading", OFFER).waitFor();
+    await heading(page, "Sign in faster next time");
     await expectUsable(page);
     await page.getByRole("button", { name: "Add a passkey" }).click();
     const field = page.getByLabel("Code from the message");
     await field.waitFor();
     await expectUsable(page);
     await field.fill(await mailedCode());
-    await page.getByRole("heading", { name: "Add a passkey" }).waitFor();
+    await heading(page, "Add a passkey");
     await expectUsable(page);
     expect(await page.getByText("authenticator app").count()).toBe(0);
     await page.getByRole("button", { name: "Create a passkey" }).click();
-    await page.getByRole("heading", { name: "Save your recovery codes" }).waitFor();
+    await heading(page, "Save your recovery codes");
     await finish(page);
     await signsInByPasskey(page, authenticator);
   });
@@ -208,7 +207,7 @@ describe("a person who is asked to add a passkey", () => {
     await signIn(page, { username: email, password: PASSWORD });
     await page.getByRole("button", { name: "Add a passkey" }).click();
     await page.getByLabel("Code from the message").fill(await mailedCode());
-    await page.getByRole("heading", { name: "Add a passkey" }).waitFor();
+    await heading(page, "Add a passkey");
     await page.getByRole("button", { name: "Create a passkey" }).waitFor();
     const back = client.arrived(page);
     await page.getByRole("button", { name: "Not now" }).click();
@@ -249,11 +248,11 @@ describe("a person who registers without a password", () => {
       .getByLabel("Code", { exact: false })
       .first()
       .fill(await mailedCode());
-    await page.getByRole("heading", { name: "Create your passkey" }).waitFor();
+    await heading(page, "Create your passkey");
     await page.getByRole("button", { name: "Create a passkey" }).waitFor();
     await expectUsable(page);
     await page.getByRole("button", { name: "Create a passkey" }).click();
-    await page.getByRole("heading", { name: "Save your recovery codes" }).waitFor();
+    await heading(page, "Save your recovery codes");
     await finish(page);
     await signsInByPasskey(page, authenticator);
   });
@@ -262,7 +261,7 @@ describe("a person who registers without a password", () => {
     const page = await browser.newPage({ ...PHONE, javaScriptEnabled: false });
     await page.goto(authorize(running, GARDEN));
     await page.getByRole("link", { name: "Create an account" }).click();
-    await page.getByRole("button", { name: "Create account" }).waitFor();
+    await heading(page, "Create an account");
     expect(await page.getByRole("button", WITHOUT).count()).toBe(0);
   });
 });

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { beforeAll, describe, expect, it } from "@jest/globals";
-import type { Page } from "playwright-core";
+import type { Page, Response } from "playwright-core";
 import { ADA, useService } from "../flows/running-service.ts";
 import { serve, signIn, useBrowser } from "./chromium.ts";
 
@@ -96,13 +96,15 @@ const renewed = async (page: Page, { refresh_token }: Stored): Promise<void> => 
   );
 };
 
+const isOfTokens = (response: Response): boolean =>
+  response.url().endsWith("/oauth2/token") && response.request().method() === "POST";
+
 /** The statuses of the token endpoint, as they come. */
 function answersOf(...tabs: readonly Page[]): string[] {
   const answers: string[] = [];
   for (const tab of tabs)
     tab.on("response", (response) => {
-      if (response.url().endsWith("/oauth2/token") && response.request().method() === "POST")
-        answers.push(`${response.status()}`);
+      if (isOfTokens(response)) answers.push(`${response.status()}`);
     });
   return answers;
 }
@@ -141,7 +143,9 @@ describe("oidc-client-ts in a browser", () => {
     await says(other, SIGNED_IN);
     const answers = answersOf(page, other);
     const before = await stored(page);
-    await Promise.all([press(page, "Renew"), press(other, "Renew")]);
+    // What a tab shows may come before its answer is reported.
+    const answered = [page, other].map((tab) => tab.waitForResponse(isOfTokens));
+    await Promise.all([press(page, "Renew"), press(other, "Renew"), ...answered]);
     await renewed(page, before);
     for (const tab of [page, other]) await tab.locator("output", { hasText: /^[1-9]/ }).waitFor();
     for (const tab of [page, other]) await says(tab, SIGNED_IN);
@@ -169,8 +173,10 @@ describe("oidc-client-ts in a browser", () => {
 
   it("signs out, here and at the service", async () => {
     const page = await signedIn();
+    // The page that signs out has the same address as the page that comes after it.
+    const back = page.waitForEvent("framenavigated", (frame) => frame.url() === `${origin}/`);
     await press(page, "Sign out");
-    await page.waitForURL(`${origin}/`);
+    await back;
     await says(page, "Not signed in");
     await press(page, "Sign in");
     await page.getByLabel("Password").waitFor();

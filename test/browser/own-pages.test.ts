@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { freePorts, type Running, start } from "../examples/processes.ts";
-import { useBrowser, violations } from "./chromium.ts";
+import { heading, useBrowser, violations } from "./chromium.ts";
 
 const browser = useBrowser();
 const examples: Running[] = [];
@@ -49,17 +49,18 @@ const fits = (page: Page): Promise<boolean> =>
 describe("the example of a theme", () => {
   it("has its name, logo, color, links and texts, and the look of its client, up to the consent [D-LOOK-4]", async () => {
     const page = await open("theme");
-    await page.getByRole("heading", { name: "Sign in with your city account" }).waitFor();
+    await heading(page, "Sign in with your city account");
     await page.getByRole("img", { name: "Harbour City" }).waitFor();
     expect(await widths(page)).toEqual([240, 96]);
     expect(await page.getByRole("link", { name: "Privacy" }).getAttribute("href")).toBe(
       "https://harbour-city.example/en/privacy",
     );
     await page.getByRole("link", { name: "Polski" }).click();
-    await page.getByRole("heading", { name: /Zaloguj się kontem miejskim/ }).waitFor();
+    await heading(page, "Zaloguj się kontem miejskim");
     await page.getByRole("link", { name: "English" }).click();
+    await heading(page, "Sign in with your city account");
     await signIn(page, "lovelace-1843");
-    await page.getByRole("heading", { name: /City Library/ }).waitFor();
+    await heading(page, /City Library/);
     expect(
       await page.getByRole("link", { name: "Privacy policy of City Library" }).getAttribute("href"),
     ).toBe("https://library.example/privacy");

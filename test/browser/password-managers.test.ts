@@ -3,9 +3,8 @@
  * others answer: 1Password and Bitwarden give an object of their own the prototype of the browser's, KeePassXC a plain one.
  */
 import { beforeEach, describe, expect, it } from "@jest/globals";
-import type { Page } from "playwright-core";
 import { METHODS, MethodsParty, startMethodsService } from "../flows/methods-party.ts";
-import { addAuthenticator, setPresence, signIn, useBrowser } from "./chromium.ts";
+import { addAuthenticator, heading, setPresence, signIn, useBrowser } from "./chromium.ts";
 import { beforeTests } from "../closing.ts";
 
 /** Runs in the page, before its script. Defines `answers`, which changes what the browser answers. */
@@ -66,9 +65,6 @@ const running = beforeTests(() => startMethodsService());
 beforeEach(async () => {
   party = await MethodsParty.create(running);
 });
-
-const heading = (page: Page, name: string): Promise<void> =>
-  page.getByRole("heading", { name, level: 1 }).waitFor();
 
 describe("a passkey", () => {
   it.each(Object.entries(OTHERS))("%s, is made and signs in", async (_kind, script) => {

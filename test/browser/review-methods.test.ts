@@ -6,7 +6,7 @@ import { addPhone } from "../../testing/add-passkey.ts";
 import { newProof } from "../flows/public-party.ts";
 import { onLocalhost } from "../flows/running-service.ts";
 import { codeIn, startSelfService } from "../interactions/self-service.ts";
-import { expectUsable, type PageOptions, signIn, useBrowser, useClientPage } from "./chromium.ts";
+import { expectUsable, heading, type PageOptions, signIn, useBrowser, useClientPage } from "./chromium.ts";
 import { beforeTests } from "../closing.ts";
 
 const PHONE: PageOptions = {
@@ -64,10 +64,10 @@ async function looking(options: PageOptions): Promise<Page> {
   const page = await browser.newPage(options);
   await page.goto(authorize());
   await page.getByRole("link", { name: "Forgot password?" }).click();
-  await page.getByRole("heading", { name: "Forgot your password?" }).waitFor();
+  await heading(page, "Forgot your password?");
   await page.locator("[name=username]").fill(person.username);
   await page.getByRole("button", { name: "Send message" }).click();
-  await page.getByRole("heading", { name: "Choose a new password" }).waitFor();
+  await heading(page, "Choose a new password");
   await page.locator("[name=code]").fill(await mailedCode());
   await page.locator("[name=password]").fill(PASSWORD);
   await page.getByRole("button", { name: "Change password" }).click();
@@ -76,7 +76,7 @@ async function looking(options: PageOptions): Promise<Page> {
   await page.getByLabel("Don’t ask again in this browser").check();
   await page.getByLabel("Code from the app").fill(totpCode(SECRET, Date.now()));
   await page.getByRole("button", { name: "Continue" }).click();
-  await page.getByRole("heading", { name: "Check your sign-in methods" }).waitFor();
+  await heading(page, "Check your sign-in methods");
   return page;
 }
 
@@ -101,8 +101,9 @@ describe("after a reset", () => {
     await button.focus();
     await page.keyboard.press("Enter");
     await page.getByRole("status").filter({ hasText: "other devices are signed out" }).waitFor();
-    expect(await page.locator("main strong").allInnerTexts()).toEqual(["Authenticator app"]);
     await page.getByText("This is your last one").waitFor();
+    await page.waitForLoadState();
+    expect(await page.locator("main strong").allInnerTexts()).toEqual(["Authenticator app"]);
     if (options === PHONE) await expectUsable(page);
 
     const back = client.arrived(page);

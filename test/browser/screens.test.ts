@@ -91,7 +91,7 @@ describe("the pages", () => {
   ])("put the focus on what is wrong, without a script (%s)", async (name, focused) => {
     await page.goto("about:blank");
     await page.setContent(ALL.find((screen) => screen.name === name)!.html({ locale: "en", here: "" }));
-    await page.locator(focused).waitFor({ timeout: 5_000 });
+    await page.locator(focused).waitFor();
   });
 
   it("are mirrored for a language from right to left", async () => {

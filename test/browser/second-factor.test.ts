@@ -1,6 +1,6 @@
 /** The page for the second factor in a real browser, with the authenticator that Chromium has for tests. */
 import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import type { Page } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
 import type { PasskeyCreation } from "../../accounts/factors/passkeys.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { addPasskey } from "../../testing/add-passkey.ts";
@@ -58,6 +58,12 @@ function authorize(): string {
 /** Whether somebody answers at once, whatever the browser asks the authenticator for. */
 const present = (enabled: boolean): Promise<void> => setPresence(authenticator, enabled);
 
+/** Presses it as scripts do: it has the focus as soon as the browser has refused, and not before. */
+async function pressInVain(pressed: Locator): Promise<void> {
+  await pressed.evaluate((each: HTMLButtonElement) => each.click());
+  await pressed.and(page.locator(":focus")).waitFor();
+}
+
 /** Waits until the browser is sent back with a code. The client's address does not exist. */
 const arrived = (): Promise<unknown> =>
   page.waitForRequest((request) => request.url().startsWith(`${NEWS.redirect_uris[0]}?code=`));
@@ -75,9 +81,7 @@ describe("a passkey after the password", () => {
 
     const { session, authenticatorId } = authenticator;
     await session.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: false });
-    await button.click();
-    await page.locator("button:focus").waitFor();
-    expect(await button.isVisible()).toBe(true);
+    await pressInVain(button);
 
     await session.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: true });
     const back = arrived();
@@ -116,8 +120,7 @@ describe("a passkey on the first page", () => {
     expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
     await verify(false);
     await present(true);
-    await button().click();
-    await page.locator("button:focus", { hasText: "passkey" }).waitFor();
+    await pressInVain(button());
     // The browser suggests it again, too.
     const back = arrived();
     await verify(true);
@@ -140,7 +143,7 @@ describe("a passkey on the first page", () => {
     // Chromium for tests takes the first suggestion at once.
     await present(true);
     const back = arrived();
-    await page.reload();
+    await page.reload({ waitUntil: "commit" });
     await back;
   });
 
@@ -165,7 +168,7 @@ describe("a passkey on the first page", () => {
     await present(true);
     await button().click();
     await page.getByRole("status").filter({ hasText: "could not be used" }).waitFor();
-    expect(await button().isVisible()).toBe(true);
+    await button().waitFor();
     expect(await violations(page)).toEqual([]);
   });
 

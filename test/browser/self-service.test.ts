@@ -9,7 +9,7 @@ import {
   startSelfService,
   TERMS,
 } from "../interactions/self-service.ts";
-import { signIn, useBrowser, useClientPage, violations } from "./chromium.ts";
+import { heading, signIn, useBrowser, useClientPage, violations } from "./chromium.ts";
 import { ownAccount, ownUi } from "./own-ui.ts";
 import { beforeTests } from "../closing.ts";
 
@@ -63,7 +63,7 @@ describe.each([
     const page = await browser.newPage({ javaScriptEnabled, viewport: { width: 320, height: 640 } });
     await page.goto(authorize());
     await page.getByRole("link", { name: "Create an account" }).click();
-    await page.getByRole("heading", { name: "Create an account" }).waitFor();
+    await heading(page, "Create an account");
     const email = newAddress();
     await page.getByLabel("Email address").fill(email);
     await page.getByLabel("Given name").fill("Eve");
@@ -88,6 +88,7 @@ describe.each([
     const page = await browser.newPage({ javaScriptEnabled });
     await page.goto(authorize());
     await page.getByRole("link", { name: "Create an account" }).click();
+    await heading(page, "Create an account");
     const email = newAddress();
     await page.getByLabel("Email address").fill(email);
     await page.getByLabel("Given name").fill("Eve");
@@ -107,9 +108,10 @@ describe.each([
     const page = await browser.newPage({ javaScriptEnabled });
     await page.goto(authorize());
     await page.getByRole("link", { name: "Forgot password?" }).click();
+    await heading(page, "Forgot your password?");
     await page.getByLabel("Username or email address").fill(email);
     await page.getByRole("button", { name: "Send message" }).click();
-    await page.getByRole("heading", { name: "Choose a new password" }).waitFor();
+    await heading(page, "Choose a new password");
     await page.goto(linkIn(await service.mailTo(email)));
     await page.getByLabel("New password").fill(PASSWORD);
     await page.getByRole("button", { name: "Change password" }).click();
@@ -167,17 +169,17 @@ describe("by keyboard alone", () => {
     for (const key of ["Tab", "Tab", "Tab"]) await page.keyboard.press(key);
     await expect(page.locator(":focus").innerText()).resolves.toBe("Forgot password?");
     await page.keyboard.press("Enter");
-    await page.getByRole("heading", { name: "Forgot your password?" }).waitFor();
+    await heading(page, "Forgot your password?");
     await type(page, email);
     await page.keyboard.press("Enter");
-    await page.getByRole("heading", { name: "Choose a new password" }).waitFor();
+    await heading(page, "Choose a new password");
     await type(page, codeIn(await service.mailTo(email)), PASSWORD);
     await page.keyboard.press("Enter");
     await page.getByText("Your password has been changed.").waitFor();
     // The name is filled in, and the password has the focus.
     await type(page, PASSWORD);
     await page.keyboard.press("Enter");
-    await page.getByRole("heading", { name: "New terms of use" }).waitFor();
+    await heading(page, "New terms of use");
     // Past the link to the terms.
     for (const key of ["Tab", "Tab", "Space"]) await page.keyboard.press(key);
     await page.keyboard.press("Enter");
@@ -199,7 +201,7 @@ describe("the UI of the documentation", () => {
     expect(new URL(page.url()).pathname).toBe("/login");
     await page.getByRole("button", { name: "Create an account" }).click();
     // The first step has a field with this label, too.
-    await page.getByRole("heading", { name: "Create an account" }).waitFor();
+    await heading(page, "Create an account");
     const email = newAddress();
     await page.getByLabel("Email address").fill(email);
     await page.getByLabel("Given name").fill("Eve");
@@ -241,7 +243,7 @@ describe("the pages of the steps", () => {
     }
     await page.getByLabel("Username or email address").fill("nobody");
     await page.locator("button[type=submit]").click();
-    await page.getByRole("heading", { name: "Choose a new password" }).waitFor();
+    await heading(page, "Choose a new password");
     await expect(violations(page)).resolves.toEqual([]);
   });
 });

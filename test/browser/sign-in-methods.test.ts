@@ -5,12 +5,13 @@ import { totpCode } from "../../testing/totp-code.ts";
 import { METHODS, MethodsParty, startMethodsService } from "../flows/methods-party.ts";
 import {
   addAuthenticator,
+  expectUsable,
+  heading,
   type PageAuthenticator,
   type PageOptions,
   setPresence,
   signIn,
   useBrowser,
-  violations,
 } from "./chromium.ts";
 import { beforeTests } from "../closing.ts";
 
@@ -29,16 +30,6 @@ async function withAuthenticator(): Promise<{ page: Page; authenticator: PageAut
   const page = await browser.newPage(PHONE);
   return { page, authenticator: await addAuthenticator(page) };
 }
-
-/** Nothing is wider than the screen, and nothing is hard to reach. */
-async function expectUsable(page: Page): Promise<void> {
-  expect(await violations(page)).toEqual([]);
-  const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-  expect([page.url(), overflow <= 0]).toEqual([page.url(), true]);
-}
-
-const heading = (page: Page, name: string): Promise<void> =>
-  page.getByRole("heading", { name, level: 1 }).waitFor();
 
 /** Confirms with the code from the mail. @param isSent by the script, as soon as it is complete. */
 async function confirmByMail(page: Page, isSent: boolean): Promise<void> {
@@ -83,8 +74,8 @@ describe("a person with a phone", () => {
     await expectUsable(page);
 
     await signOut(page);
-    // The browser suggests the passkey at once, and its authenticator always says yes.
-    await page.goto(running.openid + METHODS);
+    // The browser suggests the passkey at once, perhaps before it has loaded the page, and its authenticator always says yes.
+    await page.goto(running.openid + METHODS, { waitUntil: "commit" });
     await heading(page, "Sign-in methods");
     await page.getByText("Last used").first().waitFor();
   });
@@ -144,7 +135,7 @@ describe("a person with a phone", () => {
       if (route.request().method() === "POST") await setPresence(authenticator, false);
       await route.continue();
     });
-    await page.goto(running.openid + METHODS);
+    await page.goto(running.openid + METHODS, { waitUntil: "commit" });
     await page.getByText("This passkey could not be used.").waitFor();
   });
 });
@@ -168,6 +159,7 @@ describe("without JavaScript", () => {
     expect(await page.getByRole("button", { name: "Create a passkey" }).isVisible()).toBe(false);
     await page.goto(`${running.openid}${METHODS}/recovery-codes`);
     await page.getByRole("button", { name: "Make new recovery codes" }).click();
+    await page.locator("#codes code").nth(9).waitFor();
     expect(new Set(await codesOn(page)).size).toBe(10);
   });
 });

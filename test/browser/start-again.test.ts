@@ -5,7 +5,7 @@ import { builtInLocales } from "../../core/texts.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { ADA, useService } from "../flows/running-service.ts";
 import { localeFile } from "../interactions/every-page.ts";
-import { expectUsable, signIn, useBrowser, useClientPage } from "./chromium.ts";
+import { expectUsable, heading, signIn, useBrowser, useClientPage } from "./chromium.ts";
 
 const NIGHT = 14 * 3_600;
 
@@ -32,8 +32,6 @@ function authorize(parameters: Record<string, string> = {}): string {
   };
   return `${running.oauth2}/oauth2/authorize?${new URLSearchParams(query)}`;
 }
-
-const heading = (page: Page, name: string): Promise<void> => page.getByRole("heading", { name }).waitFor();
 
 async function expectBack(page: Page): Promise<void> {
   await page.waitForURL(`${client.callback}?**`);
@@ -107,9 +105,9 @@ describe("the open page", () => {
     await page.getByLabel(/user ?name/i).fill(ADA.username);
     const over = page.getByText("The time for this page is over.");
     await expect(over.isVisible()).resolves.toBe(false);
-    await page.clock.fastForward(3_590_000);
+    await page.clock.fastForward(3_500_000);
     await expect(over.isVisible()).resolves.toBe(false);
-    await page.clock.fastForward(70_000);
+    await page.clock.fastForward(160_000);
     await over.waitFor();
     await expect(page.getByRole("button", { name: "Sign in" }).count()).resolves.toBe(0);
     await expect(page.getByLabel(/user ?name/i).inputValue()).resolves.toBe(ADA.username);
