@@ -23,7 +23,12 @@ async function start(
 ): Promise<Stage> {
   const calls: string[] = [];
   const running = await startService({
-    config: { interactions: { passkeys: { rpId: "site.localhost" } }, ...config },
+    config: {
+      interactions: { passkeys: { rpId: "site.localhost" } },
+      // A worker asks the storage at times of its own.
+      notifications: { worker: false },
+      ...config,
+    },
     deployments: () => ({ oauth2: { url: urls.oauth2 }, openid: { url: urls.openid } }),
     storage(opened) {
       const watched = new WatchedStorage(opened);
