@@ -15,8 +15,8 @@ import { AUDIT_ACTIONS } from "../records/audit/actions.ts";
 import { CHECKS, FINDINGS } from "../cli/doctor/findings.ts";
 import { ADVICE } from "../cli/program/fault-advice.ts";
 import {
-  type Place,
-  PLACES,
+  ENDPOINTS,
+  type TokenEndpoint,
   type TokenKind,
   TOKENS,
   type Verdict,
@@ -150,10 +150,12 @@ const verdictText = (verdict: Verdict): string => verdict.replace(/^(\d+) (\w+)$
 
 export const securityPage: Page = pageWithTables("docs/security.md", () => ({
   tokens: table(
-    ["Token", ...Object.values(PLACES)],
+    ["Token", ...Object.values(ENDPOINTS)],
     Object.entries(TOKENS).map(([token, title]) => {
       const verdicts = VERDICTS[token as TokenKind];
-      const answers = Object.keys(PLACES).map((place) => verdictText(verdicts[place as Place]));
+      const answers = Object.keys(ENDPOINTS).map((endpoint) =>
+        verdictText(verdicts[endpoint as TokenEndpoint]),
+      );
       return [title as string].concat(answers);
     }),
   ),

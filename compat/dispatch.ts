@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import type { Context } from "koa";
 import { endpointsOf, type EndpointName } from "../config/deployments.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
-import { isHostOf, requestedHost } from "./caller.ts";
+import { isHostOf, requestedHost } from "./forwarded.ts";
 import { accountHandlers, endpointTable, type HandlersByMethod } from "./endpoints.ts";
 import type { Handler } from "./exchange.ts";
 import type { EndpointServices } from "./services.ts";

@@ -1,6 +1,7 @@
 /** The table of endpoints. A row shows everything that the service does at an endpoint, step by step. */
 import type { AccountPage } from "../provider/pages.ts";
 import type { UnitsOfWork } from "../provider/unit-of-work.ts";
+import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import type { EndpointName } from "../config/deployments.ts";
 import {
   asksForCode,
@@ -28,7 +29,6 @@ import type { Atomic, Handler } from "./exchange.ts";
 import type { EndpointServices } from "./services.ts";
 import { type Fields, parseFields } from "./form-fields.ts";
 import { introspection } from "./introspect.ts";
-import { registeredResources } from "./resources.ts";
 import { publicDiscovery, signOut, standardUserinfo, withQuery } from "./openid-endpoints.ts";
 import { createProtocol } from "./protocol.ts";
 import { authorizationForm, protocolForm } from "./request-body.ts";
@@ -237,4 +237,27 @@ function atomically(units: UnitsOfWork): Atomic {
       if (!exchange.isHead) await unit.commit();
       if (refusal) throw refusal;
     });
+}
+
+/** An origin with a slash behind it, as many clients write it because they make URLs of identifiers. */
+const ORIGIN_WITH_SLASH = /^https?:\/\/[^/?#]+\/$/;
+
+/**
+ * The parameter `resource` (RFC 8707), before anything else reads it (decisions.md, What is an API?). Removes the slash of
+ * `https://host/` if the registered identifier is `https://host`.
+ */
+function registeredResources({
+  findApi,
+}: Pick<DirectoryRecords, "findApi">): (fields: Fields) => Promise<Fields> {
+  return async (fields) => {
+    const named = new Set(fields.all("resource").filter((each) => ORIGIN_WITH_SLASH.test(each)));
+    if (named.size === 0) return fields;
+    const known = new Map<string, string>();
+    for (const each of named) {
+      const plain = each.slice(0, -1);
+      const [exact, other] = await Promise.all([findApi(each), findApi(plain)]);
+      if (exact === undefined && other !== undefined) known.set(each, plain);
+    }
+    return fields.map("resource", (each) => known.get(each) ?? each);
+  };
 }

@@ -1,4 +1,4 @@
-/** Who sent a request and which host it names, as far as proxies are trusted. */
+/** From which address a request came and which host it names, as far as proxies are trusted. */
 import type { IncomingMessage } from "node:http";
 import ipaddr from "ipaddr.js";
 import type { Deployment, ProxyTrust } from "../config/configuration.ts";
@@ -34,7 +34,7 @@ export function isFromProxy(req: IncomingMessage, proxy: ProxyTrust): boolean {
 }
 
 /** The rightmost address of `X-Forwarded-For` that is not a trusted proxy; without a proxy, the peer's address. */
-export function callerAddress(req: IncomingMessage, proxy: ProxyTrust): string {
+export function remoteAddress(req: IncomingMessage, proxy: ProxyTrust): string {
   const socket = req.socket.remoteAddress ?? "";
   if (proxy === false) return socket;
   const chain = [...forwarded(req, "x-forwarded-for").map(withoutPort), socket];

@@ -8,7 +8,7 @@ import type { Configuration } from "../config/configuration.ts";
 import { hasCookie, setCookie } from "../core/cookies.ts";
 import { securityHeaders } from "../core/security-headers.ts";
 import { cookieName } from "../provider/sessions/cookies.ts";
-import { forwardedHost, hostNameOf, requestedHost } from "./caller.ts";
+import { forwardedHost, hostNameOf, requestedHost } from "./forwarded.ts";
 import type { Destination } from "./dispatch.ts";
 
 /** The endpoints that people come to, by what `Accept` must prefer: pages are HTML unless it prefers JSON. */

@@ -5,7 +5,7 @@ import type { Logger } from "pino";
 import { callerNetwork } from "../accounts/limits/networks.ts";
 import type { ProxyTrust } from "../config/configuration.ts";
 import { describeDefect } from "../core/logger.ts";
-import { isFromProxy } from "./caller.ts";
+import { isFromProxy } from "./forwarded.ts";
 
 /** A request that was answered, or given up by its caller. */
 export interface HandledRequest {

@@ -10,7 +10,7 @@ import type { Browser } from "../provider/sessions/browser-cookie.ts";
 import { StorageUnavailable } from "../core/errors.ts";
 import { FairDoor } from "../core/fair-queue.ts";
 import { Running } from "../core/running.ts";
-import { callerAddress, ignoredHeader } from "./caller.ts";
+import { remoteAddress, ignoredHeader } from "./forwarded.ts";
 import { createDispatch, type Destination } from "./dispatch.ts";
 import { createCrossOrigin, type CrossOriginRequest } from "./cross-origin.ts";
 import { respondWithError, restoreHeaders } from "./error-responses.ts";
@@ -77,7 +77,7 @@ export function createRoutes(services: EndpointServices): ServiceRoutes {
       path,
       uid,
       step,
-      address: callerAddress(koa.req, configuration.proxy),
+      address: remoteAddress(koa.req, configuration.proxy),
       isHead: koa.method === "HEAD",
       receivedAt: performance.now(),
       deadline: deadlineFromNow(configuration),

@@ -2,7 +2,7 @@
 import type { Context } from "koa";
 import { relyingPartyOf } from "../accounts/factors/factors.ts";
 import type { Configuration } from "../config/configuration.ts";
-import { isHostOf, requestedHost } from "./caller.ts";
+import { isHostOf, requestedHost } from "./forwarded.ts";
 
 /** @returns whether the request was answered. */
 type WellKnown = (ctx: Context) => boolean;

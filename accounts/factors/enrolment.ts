@@ -79,11 +79,11 @@ export interface Enrolments {
   /**
    * Sends a code to the confirmed address, or to the one before it for seven days after a change. An address that is not
    * confirmed gets it as well, and the code then confirms it.
-   * @param place what the code belongs to: the id of the interaction, or the `uid` of the session.
+   * @param subject what the code belongs to: the id of the interaction, or the `uid` of the session.
    */
   sendCode(
     sub: string,
-    place: string,
+    subject: string,
     at: AskedAt,
   ): Promise<
     | {
@@ -100,7 +100,7 @@ export interface Enrolments {
    */
   begin(
     sub: string,
-    place: string,
+    subject: string,
     code: string | undefined,
     at: AskedAt,
   ): Promise<{ readonly kind: "begun"; readonly enrolment: Enrolment } | NotBegun>;
@@ -254,7 +254,7 @@ export function createEnrolments(
   return {
     issuer,
 
-    async sendCode(sub, place, at) {
+    async sendCode(sub, subject, at) {
       const account = await enabled(sub);
       if (account === undefined || hasSecondFactor(account)) return { kind: "gone" };
       const { email: to } = await records.transact((tx) => guardAddress(tx, confirmations, account, clock));
@@ -274,7 +274,7 @@ export function createEnrolments(
       });
       await confirmations.issue<CodeFor>({
         purpose,
-        subject: place,
+        subject,
         extra: { sub, as: factorStateOf(account) },
         // Without a link, which would enrol in whatever browser opens it.
         mail: ({ code }) => mail({ code, link: "" }),
@@ -282,7 +282,7 @@ export function createEnrolments(
       return { kind: "sent", to: shortened(to) };
     },
 
-    async begin(sub, place, code, at) {
+    async begin(sub, subject, code, at) {
       const account = await enabled(sub);
       if (account === undefined) return { kind: "gone" };
       // A code that was given must be right, even if there is a factor now: somebody else may have added it, and nobody
@@ -291,7 +291,7 @@ export function createEnrolments(
         return hasSecondFactor(account) ? begun(await made(account)) : { kind: "code-required" };
       const proven = await confirmations.prove<CodeFor, { readonly kind: "proven" } | Unproven>(
         purpose,
-        { subject: place },
+        { subject },
         { code },
         async (pending, tx) => {
           const current = await tx.get(ACCOUNT.ref(sub));

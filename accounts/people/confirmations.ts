@@ -92,11 +92,16 @@ export interface FoundConfirmation<Extra> extends Pending<Extra> {
   keep(extra?: Extra & object): void;
 }
 
-/** Where a confirmation is looked for. */
-type ConfirmationPlace =
+/** Which confirmation is meant. */
+type ConfirmationQuery =
   | { readonly purpose: ConfirmationPurpose; readonly subject: string }
   /** The sign-in that waits for it; of several, the newest. */
   | { readonly purpose: ConfirmationPurpose; readonly interaction: string };
+
+/** By the token of its link. */
+interface ByLink {
+  readonly link: string;
+}
 
 /** Why a proof was not accepted. */
 export type Unproven =
@@ -111,7 +116,7 @@ export interface Confirmations {
   issue<Extra extends object>(confirmation: NewConfirmation<Extra>): Promise<void>;
   /** Makes a link, and stores nothing. */
   prepare<Extra extends object>(wanted: NewLink<Extra>): PreparedLink;
-  find<Extra>(place: ConfirmationPlace): Promise<Pending<Extra> | undefined>;
+  find<Extra>(by: ConfirmationQuery): Promise<Pending<Extra> | undefined>;
   /** Like `find`, inside a transaction. The commit doesn't depend on what it returns. */
   peek<Extra>(
     within: Transaction,
@@ -124,10 +129,10 @@ export interface Confirmations {
    * Replaces code, link and expiry, and sends them, if a confirmation is pending and not yet confirmed.
    * @returns whether one did.
    */
-  renew(place: ConfirmationPlace, mail: NewConfirmation<object>["mail"]): Promise<boolean>;
+  renew(by: ConfirmationQuery, mail: NewConfirmation<object>["mail"]): Promise<boolean>;
   /** Decides about a confirmation in a transaction. @param act is called again after a conflict. */
   change<Extra, T>(
-    place: ConfirmationPlace,
+    by: ConfirmationQuery,
     act: (found: FoundConfirmation<Extra> | undefined, tx: Transaction) => T | Promise<T>,
   ): Promise<T>;
   /**
@@ -274,15 +279,18 @@ export function createConfirmations(
   }
 
   /** Reads a confirmation, on condition that it does not change until the commit. */
-  async function read(tx: Transaction, place: Place): Promise<StoredConfirmation | undefined> {
-    if ("subject" in place) return tx.get(CONFIRMATION.ref([place.purpose, place.subject]));
+  async function read(
+    tx: Transaction,
+    by: ByLink | ConfirmationQuery,
+  ): Promise<StoredConfirmation | undefined> {
+    if ("subject" in by) return tx.get(CONFIRMATION.ref([by.purpose, by.subject]));
     // A registration has its interaction as its subject.
-    if ("interaction" in place && place.purpose === "registration")
-      return tx.get(CONFIRMATION.ref([place.purpose, place.interaction]));
+    if ("interaction" in by && by.purpose === "registration")
+      return tx.get(CONFIRMATION.ref([by.purpose, by.interaction]));
     const query =
-      "link" in place
-        ? CONFIRMATION.where("link", linkHmac(place.link))
-        : CONFIRMATION.where("interaction", [place.purpose, place.interaction]);
+      "link" in by
+        ? CONFIRMATION.where("link", linkHmac(by.link))
+        : CONFIRMATION.where("interaction", [by.purpose, by.interaction]);
     const [found = []] = await tx.list<StoredConfirmation>([{ ...query, descending: true, limit: 1 }]);
     return found[0] && tx.get(CONFIRMATION.ref(confirmationKey(found[0])));
   }
@@ -312,8 +320,8 @@ export function createConfirmations(
     return { kind: "wrong", triesLeft: triesLeft - 1 };
   }
 
-  async function find<Extra>(place: Place): Promise<Pending<Extra> | undefined> {
-    const found = await records.transact((tx) => read(tx, place));
+  async function find<Extra>(by: ByLink | ConfirmationQuery): Promise<Pending<Extra> | undefined> {
+    const found = await records.transact((tx) => read(tx, by));
     return found && opened<Extra>(found);
   }
 
@@ -332,9 +340,9 @@ export function createConfirmations(
     },
     findByLink: (link) => (isLink(link) ? find({ link }) : Promise.resolve(undefined)),
 
-    renew: (place, mail) =>
+    renew: (by, mail) =>
       records.transact(async (tx) => {
-        const found = await read(tx, place);
+        const found = await read(tx, by);
         if (found === undefined || found.confirmed) return false;
         const { purpose, subject, interaction, extra } = opened<object>(found);
         await put(tx, { purpose, subject, interaction, extra, mail });
@@ -342,11 +350,11 @@ export function createConfirmations(
       }),
 
     change: <Extra, T>(
-      place: ConfirmationPlace,
+      by: ConfirmationQuery,
       act: (found: FoundConfirmation<Extra> | undefined, tx: Transaction) => T | Promise<T>,
     ) =>
       records.transact(async (tx) => {
-        const found = await read(tx, place);
+        const found = await read(tx, by);
         return act(found && inTransaction<Extra>(tx, found), tx);
       }),
 
@@ -357,8 +365,8 @@ export function createConfirmations(
       act: (found: FoundConfirmation<Extra>, tx: Transaction) => Promise<T>,
     ) =>
       records.transact<T | Unproven>(async (tx) => {
-        const place = "link" in proof ? isLink(proof.link) && proof : where && { purpose, ...where };
-        const found = place ? await read(tx, place) : undefined;
+        const by = "link" in proof ? isLink(proof.link) && proof : where && { purpose, ...where };
+        const found = by ? await read(tx, by) : undefined;
         if (found === undefined || !belongs(found, purpose, where)) return { kind: "gone" };
         const unproven = "code" in proof ? compare(tx, found, proof.code) : undefined;
         return unproven ?? act(inTransaction<Extra>(tx, found), tx);
@@ -369,9 +377,6 @@ export function createConfirmations(
     cancel: (purpose, subject) => records.transact((tx) => tx.remove(CONFIRMATION.ref([purpose, subject]))),
   };
 }
-
-/** Where a confirmation is looked for, also by the token of its link. */
-type Place = ConfirmationPlace | { readonly link: string };
 
 const isLink = (token: string): boolean => /^[\w-]{43}$/.test(token);
 

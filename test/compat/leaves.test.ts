@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import ipaddr from "ipaddr.js";
-import { callerAddress, requestedHost } from "../../compat/caller.ts";
+import { remoteAddress, requestedHost } from "../../compat/forwarded.ts";
 import { EndpointError } from "../../compat/errors.ts";
 import { Fields, parseFields } from "../../compat/form-fields.ts";
 import { plainBasic } from "../../compat/client-credentials.ts";
@@ -211,13 +211,13 @@ describe("the internal scope", () => {
 
 const ranges = ["10.0.0.0/16", "2001:db8::/32"];
 
-function request(headers: Record<string, string>, remoteAddress: string): IncomingMessage {
+function request(headers: Record<string, string>, address: string): IncomingMessage {
   const rawHeaders = Object.entries(headers).flat();
-  return { headers, rawHeaders, socket: { remoteAddress } } as unknown as IncomingMessage;
+  return { headers, rawHeaders, socket: { remoteAddress: address } } as unknown as IncomingMessage;
 }
 
 const via = (chain: string): string =>
-  callerAddress(request({ "x-forwarded-for": chain }, "10.0.0.1"), ranges);
+  remoteAddress(request({ "x-forwarded-for": chain }, "10.0.0.1"), ranges);
 
 /** The first four groups, or the IPv4 address, as the platform's URL reads them. */
 function network(address: string): string {
@@ -256,21 +256,21 @@ describe("the caller", () => {
     fc.assert(
       fc.property(fc.array(junk), stranger, fc.array(trusted), trusted, (forged, real, hops, socket) => {
         const chain = [...forged, real, ...hops].join(", ");
-        expect(callerAddress(request({ "x-forwarded-for": chain }, socket), ranges)).toBe(real);
-        expect(callerAddress(request({ "x-forwarded-for": chain }, real), ranges)).toBe(real);
-        expect(callerAddress(request({ "x-forwarded-for": chain }, socket), false)).toBe(socket);
-        expect(callerAddress(request({ "x-forwarded-for": chain }, socket), hops.length + 1)).toBe(real);
+        expect(remoteAddress(request({ "x-forwarded-for": chain }, socket), ranges)).toBe(real);
+        expect(remoteAddress(request({ "x-forwarded-for": chain }, real), ranges)).toBe(real);
+        expect(remoteAddress(request({ "x-forwarded-for": chain }, socket), false)).toBe(socket);
+        expect(remoteAddress(request({ "x-forwarded-for": chain }, socket), hops.length + 1)).toBe(real);
       }),
     );
   });
 
   it("is the leftmost known address if all are trusted or there are more hops than addresses", () => {
-    expect(callerAddress(request({ "x-forwarded-for": "10.0.0.9, 10.0.0.8" }, "10.0.0.1"), ranges)).toBe(
+    expect(remoteAddress(request({ "x-forwarded-for": "10.0.0.9, 10.0.0.8" }, "10.0.0.1"), ranges)).toBe(
       "10.0.0.9",
     );
-    expect(callerAddress(request({}, "10.0.0.1"), ranges)).toBe("10.0.0.1");
-    expect(callerAddress(request({}, "192.0.2.1"), 1)).toBe("192.0.2.1");
-    expect(callerAddress(request({ "x-forwarded-for": "192.0.2.5" }, "10.0.0.1"), 3)).toBe("192.0.2.5");
+    expect(remoteAddress(request({}, "10.0.0.1"), ranges)).toBe("10.0.0.1");
+    expect(remoteAddress(request({}, "192.0.2.1"), 1)).toBe("192.0.2.1");
+    expect(remoteAddress(request({ "x-forwarded-for": "192.0.2.5" }, "10.0.0.1"), 3)).toBe("192.0.2.5");
   });
 
   it("is an address without the port that some proxies append", () => {

@@ -1,9 +1,9 @@
 /**
- * What the service answers when a token is sent to a place: every kind of token at every place. The test beside it
+ * What the service answers when a token is sent to an endpoint: every kind of token at every endpoint. The test beside it
  * tries all of them on both deployments, and `docs/security.md` shows the same table.
  */
 
-/** What a place answers, and what happens to the token: it stays valid, unless the answer says that it ends. */
+/** What an endpoint answers, and what happens to the token: it stays valid, unless the answer says that it ends. */
 export type Verdict =
   /** 200 with the person's data. */
   | "opens"
@@ -19,7 +19,7 @@ export type Verdict =
   | `${400 | 401} ${string}`;
 
 export type TokenKind = keyof typeof TOKENS;
-export type Place = keyof typeof PLACES;
+export type TokenEndpoint = keyof typeof ENDPOINTS;
 
 /** The kinds of tokens. Machines and devices have `error_status: standard`, the client of the others does not. */
 export const TOKENS = {
@@ -33,8 +33,8 @@ export const TOKENS = {
   device: "Device code",
 } as const;
 
-/** The places. "Own" is the client that the token was issued to. */
-export const PLACES = {
+/** The endpoints that take tokens. "Own" is the client that the token was issued to. */
+export const ENDPOINTS = {
   documented: "Userinfo, profile",
   standard: "Standard userinfo",
   revoke: "Documented revocation",
@@ -50,7 +50,7 @@ const INVALID = "400 invalid_token";
 const INVALID_STANDARD = "401 invalid_token";
 const UNSUPPORTED = "400 unsupported_token_type";
 
-export const VERDICTS: Readonly<Record<TokenKind, Readonly<Record<Place, Verdict>>>> = {
+export const VERDICTS: Readonly<Record<TokenKind, Readonly<Record<TokenEndpoint, Verdict>>>> = {
   user: {
     documented: "opens",
     standard: "opens",

@@ -1,4 +1,4 @@
-/** Every kind of token at every place that takes tokens, on both deployments: `token-table.ts` says what happens. */
+/** Every kind of token at every endpoint that takes tokens, on both deployments: `token-table.ts` says what happens. */
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, jwtVerify } from "jose";
 import { Browser } from "../../testing/browser/browser.ts";
@@ -15,7 +15,14 @@ import {
 } from "../flows/relying-party.ts";
 import { CALLBACK, NEWS, SHOP, UNLIMITED, useService } from "../flows/running-service.ts";
 import { expectRefusal } from "../flows/token-answers.ts";
-import { type Place, PLACES, type TokenKind, TOKENS, type Verdict, VERDICTS } from "./token-table.ts";
+import {
+  ENDPOINTS,
+  type TokenEndpoint,
+  type TokenKind,
+  TOKENS,
+  type Verdict,
+  VERDICTS,
+} from "./token-table.ts";
 
 const OPAQUE = "https://articles.example/";
 const JWT = "https://videos.example/";
@@ -188,8 +195,8 @@ const inForm =
   (at, issued) =>
     post(at, path, client ?? issued.client, issued.token);
 
-/** The requests that each place stands for. */
-const attempts: Readonly<Record<Place, (kind: Kind) => readonly Attempt[]>> = {
+/** The requests that each endpoint stands for. */
+const attempts: Readonly<Record<TokenEndpoint, (kind: Kind) => readonly Attempt[]>> = {
   documented: (kind) => reads(kind),
   standard: () => STANDARD,
   revoke: () => revocations(),
@@ -215,13 +222,13 @@ const rows = KINDS.flatMap((kind) =>
   (Object.keys(TOKENS) as TokenKind[]).map((token): [TokenKind, Kind] => [token, kind]),
 );
 describe.each(rows)("the token %s on %s", (name, kind) => {
-  it.each(Object.keys(PLACES) as Place[])("has one answer at %s", async (place) => {
-    const verdict = VERDICTS[name][place];
-    for (const attempt of attempts[place](kind)) {
+  it.each(Object.keys(ENDPOINTS) as TokenEndpoint[])("has one answer at %s", async (endpoint) => {
+    const verdict = VERDICTS[name][endpoint];
+    for (const attempt of attempts[endpoint](kind)) {
       const issued = await issuers[name](kind);
       const answer = await attempt(kind, issued);
       // Only `openid` has the standard endpoint.
-      if (place === "standard" && kind === "oauth2") expect(answer.status).toBe(404);
+      if (endpoint === "standard" && kind === "oauth2") expect(answer.status).toBe(404);
       else expectVerdict(answer, verdict);
       const isFamilyGood = verdict !== "ends its family";
       expect((await issued.isFamilyGood?.()) ?? isFamilyGood).toBe(isFamilyGood);
