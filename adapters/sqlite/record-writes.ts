@@ -2,8 +2,15 @@
 import type { Clock } from "../../core/clock.ts";
 import { ConditionFailed } from "../../core/errors.ts";
 import type { Commit, Expectation, IndexEntry, RecordData, Ref } from "../record-store.ts";
-import { type Connection, numberAt, optionalNumberAt, type Row, textAt } from "./connection.ts";
-import type { RecordCache } from "./record-reads.ts";
+import {
+  type Connection,
+  numberAt,
+  optionalNumberAt,
+  type Parameter,
+  type Row,
+  textAt,
+} from "./connection.ts";
+import { type RecordCache, writtenRecord } from "./record-reads.ts";
 
 export interface RecordWrites {
   /** Copies the commit, because the caller may change it before the transaction begins. */
@@ -63,16 +70,55 @@ export function prepareRecord({
   };
 }
 
-const INSERT_ENTRY = "INSERT INTO entries (kind, name, at, place, record) VALUES (?, ?, ?, ?, ?)";
+/** A row of `entries`. */
+type EntryRow = readonly [kind: string, name: string, at: string, place: number, record: number];
+
+const entryRows = (index: readonly IndexEntry[], kind: string, id: number): EntryRow[] =>
+  index.map(({ name, at, order }) => [kind, name, at, order, id]);
+
+/** How many rows one statement takes: more than a sign-in writes. */
+const ROWS = 8;
 
 /**
- * Inserts a record with its entries.
- * @returns a function that returns the id of the row; `undefined` if the record had a row, which stays.
+ * A statement about several rows.
+ * @param row the placeholders of a row.
+ * @param sqlOf the statement for a list of rows.
  */
-export function createInsert({
+function forRows(
+  { change }: Pick<Connection, "change">,
+  row: string,
+  sqlOf: (rows: string) => string,
+): (rows: readonly (readonly Parameter[])[]) => number {
+  const byCount = Array.from({ length: ROWS }, (_each, index) =>
+    change(
+      sqlOf(
+        Array<string>(index + 1)
+          .fill(row)
+          .join(", "),
+      ),
+    ),
+  );
+  return (rows) => {
+    let changed = 0;
+    for (let from = 0; from < rows.length; from += ROWS) {
+      const some = rows.slice(from, from + ROWS);
+      changed += byCount[some.length - 1]?.(...some.flat()) ?? 0;
+    }
+    return changed;
+  };
+}
+
+const createAddEntries = (connection: Pick<Connection, "change">): ((rows: readonly EntryRow[]) => number) =>
+  forRows(
+    connection,
+    "(?, ?, ?, ?, ?)",
+    (rows) => `INSERT INTO entries (kind, name, at, place, record) VALUES ${rows}`,
+  );
+
+/** @returns a function that returns the id of the new row; `undefined` if the record had a row, which stays. */
+function createInsertRecord({
   insert,
-  change,
-}: Pick<Connection, "insert" | "change">): (
+}: Pick<Connection, "insert">): (
   record: PreparedRecord,
   version: string,
   parentId: number | null,
@@ -81,12 +127,19 @@ export function createInsert({
     `INSERT INTO records (value, version, expires_at, parent, entries, kind, key) VALUES (?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (kind, key) DO NOTHING`,
   );
-  const addEntry = change(INSERT_ENTRY);
-  return ({ kind, key, value, expiresAt, index, entries }, version, parentId) => {
-    const id = insertRecord(value, version, expiresAt, parentId, entries, kind, key);
-    if (id === undefined) return undefined;
-    for (const { name, at, order } of index) addEntry(kind, name, at, order, id);
-    return id;
+  return ({ kind, key, value, expiresAt, entries }, version, parentId) =>
+    insertRecord(value, version, expiresAt, parentId, entries, kind, key);
+}
+
+/** Inserts records with their entries. One that has a row stays as it is. */
+export function createInsert(
+  connection: Pick<Connection, "insert" | "change">,
+): (record: PreparedRecord, version: string, parentId: number | null) => void {
+  const insert = createInsertRecord(connection);
+  const addEntries = createAddEntries(connection);
+  return (record, version, parentId) => {
+    const id = insert(record, version, parentId);
+    if (id !== undefined) addEntries(entryRows(record.index, record.kind, id));
   };
 }
 
@@ -139,19 +192,23 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
   const replace = connection.change(
     "UPDATE records SET value = ?, version = ?, expires_at = ?, parent = ?, entries = ? WHERE id = ?",
   );
-  const removeChildless = connection.change(
-    "DELETE FROM records WHERE id = ? AND NOT EXISTS (SELECT 1 FROM records AS child WHERE child.parent = records.id)",
+  const removeChildless = forRows(
+    connection,
+    "?",
+    (ids) =>
+      `DELETE FROM records WHERE id IN (${ids})
+       AND NOT EXISTS (SELECT 1 FROM records AS child WHERE child.parent = records.id)`,
   );
   const removeAll = connection.change("DELETE FROM records WHERE id IN (SELECT value FROM json_each(?))");
   // Never found, because no kind is empty. Its children are orphans and are deleted with it.
   const bury = connection.change(
     `UPDATE records SET kind = '', key = id, value = '{}', version = '', expires_at = 0, entries = NULL WHERE id = ?`,
   );
-  const addEntry = connection.change(INSERT_ENTRY);
+  const addEntries = createAddEntries(connection);
   const moveEntry = connection.change(
     "UPDATE entries SET name = ?, at = ?, place = ? WHERE kind = ? AND name = ? AND at = ? AND place = ? AND record = ?",
   );
-  const insert = createInsert(connection);
+  const insert = createInsertRecord(connection);
   const dropEntry = connection.change(
     "DELETE FROM entries WHERE kind = ? AND name = ? AND at = ? AND place = ? AND record = ?",
   );
@@ -166,6 +223,8 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
 
   /** The records that this commit has read, with its own changes. */
   const known = new Map<string, Existing | undefined>();
+  /** The entries that this commit adds, at its end: nothing that it reads depends on them. */
+  const added: EntryRow[] = [];
 
   function existing(ref: Ref, now: number): Existing | undefined {
     const name = nameOf(ref);
@@ -199,32 +258,38 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
     were: readonly IndexEntry[],
     are: readonly IndexEntry[],
   ): void {
-    const added = without(are, were);
+    const missing = without(are, were);
     for (const { name, at, order } of without(were, are)) {
-      const next = added.pop();
+      const next = missing.pop();
       if (next === undefined) dropEntry(kind, name, at, order, id);
       else moveEntry(next.name, next.at, next.order, kind, name, at, order, id);
     }
-    for (const { name, at, order } of added) addEntry(kind, name, at, order, id);
+    added.push(...entryRows(missing, kind, id));
   }
 
   /**
-   * Removes a record. One with children stays as a tombstone, because a commit must not delete thousands of children.
+   * Removes records. One with children stays as a tombstone, because a commit must not delete thousands of children.
    */
-  function erase(id: number, kind: string, entries: string | null): void {
-    changeEntries({ id, kind }, readEntries(entries), []);
-    cache.forget(id);
-    if (removeChildless(id) === 0) bury(id);
+  function erase(records: readonly (Written & Pick<Existing, "entries">)[]): void {
+    for (const { id, kind, entries } of records) {
+      changeEntries({ id, kind }, readEntries(entries), []);
+      cache.forget(id);
+    }
+    const ids = records.map(({ id }) => [id] as const);
+    if (removeChildless(ids) < ids.length) for (const [id] of ids) bury(id);
   }
 
   /** @returns whether the record was written: `false` if it must be new but already exists. */
   function put(record: PreparedRecord, version: string, now: number, mustBeNew: boolean): boolean {
-    const { kind, value, parent, expiresAt, index, entries } = record;
+    const { kind, key, value, parent, expiresAt, index, entries } = record;
     const parentId = parent === undefined ? null : (existing(parent, now)?.id ?? null);
     const add = (): boolean => {
       const id = insert(record, version, parentId);
-      if (id !== undefined) known.set(nameOf(record), { id, version, isLive: true, entries });
-      return id !== undefined;
+      if (id === undefined) return false;
+      known.set(nameOf(record), { id, version, isLive: true, entries });
+      added.push(...entryRows(index, kind, id));
+      cache.add(writtenRecord({ id, kind, key, version, expiresAt, parent: parentId, entries }, value));
+      return true;
     };
     // Inserted without a look-up, because the record rarely exists.
     if (mustBeNew && add()) return true;
@@ -233,16 +298,13 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
     const fields = [value, version, expiresAt, parentId, entries] as const;
     if (before?.isLive) {
       replace(...fields, before.id);
-      cache.replace(
-        { id: before.id, kind, key: record.key, version, expiresAt, parent: parentId, entries },
-        value,
-      );
+      cache.replace({ id: before.id, kind, key, version, expiresAt, parent: parentId, entries }, value);
       known.set(nameOf(record), { ...before, version, entries });
       if (before.entries === entries) return true;
       changeEntries({ id: before.id, kind }, readEntries(before.entries), index);
       return true;
     }
-    if (before !== undefined) erase(before.id, kind, before.entries);
+    if (before !== undefined) erase([{ ...before, kind }]);
     return add();
   }
 
@@ -290,6 +352,7 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
     commit(change) {
       const now = clock.now();
       known.clear();
+      added.length = 0;
       cache.refresh();
       if (failures(change, now, endsParents(change, now)).length > 0)
         throw failure(failures(change, now, true));
@@ -298,10 +361,13 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
       const clashes = change.put.filter((record) => !put(record, change.id, now, names.has(nameOf(record))));
       if (clashes.length > 0) throw failure(clashes);
       // Last, because it hides children, about which there may be conditions.
-      for (const ref of change.remove) {
-        const before = existing(ref, now);
-        if (before !== undefined) erase(before.id, ref.kind, before.entries);
-      }
+      erase(
+        change.remove.flatMap((ref) => {
+          const before = existing(ref, now);
+          return before === undefined ? [] : [{ ...before, kind: ref.kind }];
+        }),
+      );
+      addEntries(added);
     },
     sweep(limit, now) {
       const found = expiredFamilies(now, limit);

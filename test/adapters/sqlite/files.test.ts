@@ -262,10 +262,11 @@ describe("the cache of a file", () => {
     // The second one is found when the record is already written.
     for (const change of [
       { expect: [{ ref: ref("c"), version: "present" }], put: [changed] },
-      { expect: [{ ref: ref("b"), version: "absent" }], put: [changed, thing("b")] },
+      { expect: [{ ref: ref("b"), version: "absent" }], put: [changed, thing("new"), thing("b")] },
     ]) {
       await expect(commit(store, change)).rejects.toMatchObject({ code: "condition_failed" });
       expect(await find(store, "a")).toEqual(before);
+      expect(await find(store, "new")).toBeUndefined();
     }
     await commit(store, { expect: [{ ref: ref("a"), version: before?.version ?? "" }], put: [changed] });
     expect((await find(store, "a"))?.value).toEqual({ n: 2 });
