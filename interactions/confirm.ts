@@ -178,7 +178,7 @@ export function createConfirmHandlers(
       path,
       fields: newPassword.fields(signIn, offers),
       actions: ["submit"],
-      ways: [],
+      alternatives: [],
       offers,
       problems,
       expiresIn: LINK_COOKIE_SECONDS,

@@ -81,8 +81,8 @@ export function createSignInFlow(services: StepServices): SignInFlow {
       ],
       ...(extendable && { extendable }),
       ...(passkey && { passkey }),
-      ways: step
-        .ways(signIn)
+      alternatives: step
+        .alternatives(signIn)
         .filter(isOpen)
         .map((each) => ({ name: each, path: `${signIn.path}/${each}` })),
       offers,

@@ -13,7 +13,7 @@ import type { PasswordOwner } from "../account.ts";
 import { hasSecondFactor } from "../factors/factor.ts";
 import { readName, type SignInName } from "../names.ts";
 import { noticeTo, sealMail, type StoredMail } from "../../records/people/mail-kinds.ts";
-import { failureSubject, type SignInWay } from "../../records/people/sign-ins.ts";
+import { failureSubject, type PasswordSource } from "../../records/people/sign-ins.ts";
 import type { Attempt } from "./attempt-limits.ts";
 import type { AccountServices } from "../services.ts";
 
@@ -30,7 +30,7 @@ export interface LimitedName {
 
 /** A name and a password, and how the caller limits them. */
 export interface PasswordTry {
-  readonly way: SignInWay;
+  readonly source: PasswordSource;
   /** As typed, or as the client sent it: read here, and nowhere else. */
   readonly name: string;
   readonly password: string;
@@ -90,20 +90,20 @@ export function createPasswordCheck({
   }
 
   async function addFailure(
-    way: SignInWay,
+    source: PasswordSource,
     subject: string,
     record: AccountRecord | undefined,
   ): Promise<void> {
     const mailAt = { failures: FAILURES_BEFORE_LIMIT, mail: () => noticeFor(record) };
-    if ((await store.addFailure(way, subject, mailAt)) === FAILURES_BEFORE_LIMIT) onMail();
+    if ((await store.addFailure(source, subject, mailAt)) === FAILURES_BEFORE_LIMIT) onMail();
   }
 
   return {
-    async check({ way, name: typed, password, party, limit, device: deviceOf }) {
+    async check({ source, name: typed, password, party, limit, device: deviceOf }) {
       const name = readName(typed);
       // No account can have a name that is too long, so nothing is guessed.
       const subject = name === undefined ? undefined : failureSubject(key, name);
-      const failures = subject === undefined ? 0 : await store.failures(way, subject);
+      const failures = subject === undefined ? 0 : await store.failures(source, subject);
       let record = deviceOf && (await accounts.recordByName(name));
       // An unknown name costs the same comparisons.
       const device = deviceOf?.(record ?? { sub: randomUUID(), ways: {} });
@@ -113,13 +113,13 @@ export function createPasswordCheck({
         record ??= deviceOf === undefined ? await accounts.recordByName(name) : undefined;
         const { ok, refusal = "credentials" } = await accounts.authenticateRecord(record, password, party);
         // A client can't ask for a second factor, so nobody learns whether the password was right.
-        const isHalf = ok && way === "password_grant" && record !== undefined && hasSecondFactor(record);
+        const isHalf = ok && source === "password_grant" && record !== undefined && hasSecondFactor(record);
         if (!ok || record === undefined || isHalf) {
-          if (subject !== undefined) await addFailure(way, subject, record);
+          if (subject !== undefined) await addFailure(source, subject, record);
           return { kind: "refused", reason: refusal, record };
         }
         // Only of this name: otherwise its limit would show which names belong together.
-        if (subject !== undefined && failures > 0) await store.clearFailures(way, subject);
+        if (subject !== undefined && failures > 0) await store.clearFailures(source, subject);
         return { kind: "right", record, attempt };
       } catch (fault) {
         await attempt.withdraw();

@@ -37,7 +37,7 @@ interface StepChanges {
   /** Members of the state of the sign-in that it has besides those that open the step. */
   readonly state?: SignInState;
   readonly problems?: readonly Problem[];
-  readonly ways?: readonly StepName[];
+  readonly alternatives?: readonly StepName[];
   readonly recoveryCodes?: readonly string[];
   readonly methods?: readonly SignInMethod[];
 }
@@ -142,7 +142,7 @@ function methodsOf(text: Text): readonly SignInMethod[] {
 /** A step as people see it. */
 export function sampleStep(
   name: StepName,
-  { signIn: changes, state, problems = [], ways, recoveryCodes, methods }: StepChanges = {},
+  { signIn: changes, state, problems = [], alternatives, recoveryCodes, methods }: StepChanges = {},
   text: Text = asItIs,
 ): StepWithPicture {
   const known = name === "consent" || name === "continue" || name === "reauthenticate";
@@ -170,7 +170,10 @@ export function sampleStep(
     fields: step.fields(signIn, offers),
     actions,
     ...(name !== "enrol" && actions.includes("passkey") && { passkey: passkeyOf(text) }),
-    ways: (ways ?? step.ways(signIn)).map((way) => ({ name: way, path: text(`/interaction/1/${way}`) })),
+    alternatives: (alternatives ?? step.alternatives(signIn)).map((each) => ({
+      name: each,
+      path: text(`/interaction/1/${each}`),
+    })),
     offers,
     problems,
     expiresIn: 3_480,
@@ -323,7 +326,7 @@ export function stepSamples(text: Text): readonly Sample[] {
     }),
     ...steps("new-password", {
       "new-password": {},
-      "new-password-link": { signIn: { link: text("x") }, ways: [] },
+      "new-password-link": { signIn: { link: text("x") }, alternatives: [] },
       "new-password-common": { problems: [problem("common", "password")] },
     }),
     ...steps("terms", { terms: {}, "terms-not-accepted": { problems: [problem("required", "terms")] } }),

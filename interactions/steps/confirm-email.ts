@@ -28,7 +28,7 @@ export const confirmEmail: Step = {
   },
   actions: ({ state, link }) =>
     state.usernameTaken || link !== undefined ? ["submit"] : ["submit", "resend"],
-  ways: () => ["register", "login"],
+  alternatives: () => ["register", "login"],
   async submit(entry, services) {
     const { registrations } = services.people;
     if (registrations === undefined) return { kind: "gone" };

@@ -5,7 +5,7 @@ export const consent: Step = {
   isOpen: ({ prompt }) => prompt === "consent",
   fields: () => [],
   actions: () => ["allow", "deny"],
-  ways: () => [],
+  alternatives: () => [],
   async submit({ ctx, action }, services) {
     const { protocol } = services;
     const location = action === "allow" ? await protocol.allow(ctx) : await protocol.deny(ctx);

@@ -9,7 +9,7 @@ export const continueAs: Step = {
   isOpen: ({ prompt }) => prompt === "continue",
   fields: () => [],
   actions: () => ["submit", "another-account", "cancel"],
-  ways: () => [],
+  alternatives: () => [],
   async submit({ ctx, signIn, action }, { protocol }) {
     // The next step signs in somebody else; until then, nothing has changed.
     if (action === "another-account") return { kind: "next", state: { ...signIn.state, step: "login" } };

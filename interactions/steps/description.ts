@@ -21,8 +21,19 @@ import {
 
 /** Describes a step in the language of the texts. */
 export function describeStep(present: PresentStep, t: Translator): StepDescription {
-  const { name, signIn, path, fields, actions, passkey, ways, offers, problems, recoveryCodes, expiresIn } =
-    present;
+  const {
+    name,
+    signIn,
+    path,
+    fields,
+    actions,
+    passkey,
+    alternatives,
+    offers,
+    problems,
+    recoveryCodes,
+    expiresIn,
+  } = present;
   const methods = present.methods?.map((method) => describeMethod(t, method));
   const { locale } = t;
   const { client, account, csrf, shares, state } = signIn;
@@ -74,11 +85,11 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
         method: "POST" as const,
         href: action === "submit" ? path : `${path}?action=${action}`,
       })),
-      ...ways.map((way) => ({
-        name: way.name,
-        label: wayLabel(t, present, way.name),
+      ...alternatives.map((step) => ({
+        name: step.name,
+        label: alternativeLabel(t, present, step.name),
         method: "GET" as const,
-        href: way.path,
+        href: step.path,
       })),
     ],
     ...(signIn.again !== undefined && { again: signIn.again }),
@@ -210,9 +221,11 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
 };
 
 /** The label of a link to another step. Nobody has forgotten a password that the account does not have. */
-export function wayLabel(t: Translator, { name, actions }: PresentStep, to: StepName): string {
+export function alternativeLabel(t: Translator, { name, actions }: PresentStep, to: StepName): string {
   const isNew = name === "reauthenticate" && to === "forgot-password" && !actions.includes("submit");
-  return isNew ? t("way.reauthenticate.new-password") : firstText(t, [`way.${name}.${to}`, `way.${to}`]);
+  return isNew
+    ? t("alternative.reauthenticate.new-password")
+    : firstText(t, [`alternative.${name}.${to}`, `alternative.${to}`]);
 }
 
 function describeField(

@@ -45,7 +45,7 @@ export const enrolConfirm: Step = {
   isOpen: (signIn) => isAt(signIn, "enrol-confirm"),
   fields: () => [codeField],
   actions: (signIn) => withLater(signIn, ["submit", "resend"]),
-  ways: () => ["login"],
+  alternatives: () => ["login"],
   prepare: (signIn, services) =>
     dropped(
       signIn,
@@ -123,7 +123,7 @@ export const enrol: Step = {
     const { app, passkey } = offeredFactors(signIn);
     return withLater(signIn, [...(app === null ? [] : ["app"]), ...(passkey === null ? [] : ["passkey"])]);
   },
-  ways: ({ state }) => (state.proven === undefined ? ["register", "login"] : ["login"]),
+  alternatives: ({ state }) => (state.proven === undefined ? ["register", "login"] : ["login"]),
   prepare: (signIn, services) =>
     dropped(signIn, (clock) => (signIn.state.enrolment?.expiresAt ?? 0) <= clock.now(), services),
 
@@ -205,7 +205,7 @@ export const recoveryCodes: Step = {
   isOpen: (signIn) => isAt(signIn, "recovery-codes"),
   fields: () => [{ name: "kept", type: "checkbox", autocomplete: "off", required: true, value: "true" }],
   actions: () => ["submit", "renew"],
-  ways: () => [],
+  alternatives: () => [],
   async submit(entry, services) {
     const { signIn, values, action } = entry;
     const { proven } = signIn.state;

@@ -17,7 +17,7 @@ export const forgotPassword: Step = {
     },
   ],
   actions: () => ["submit"],
-  ways: () => ["login"],
+  alternatives: () => ["login"],
   async submit(entry, services) {
     const { signIn, values } = entry;
     const { passwordResets } = services.people;

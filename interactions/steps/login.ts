@@ -8,7 +8,7 @@ export const login: Step = {
   ...withWays("login", ({ loginHint = "", state: { username = loginHint } }) => [
     { name: "username", type: "text", autocomplete: "username", required: true, value: username },
   ]),
-  ways: () => ["forgot-password", "register"],
+  alternatives: () => ["forgot-password", "register"],
 };
 
 /**
@@ -18,5 +18,5 @@ export const login: Step = {
 export const reauthenticate: Step = {
   isOpen: ({ prompt, account }) => prompt === "login" && account !== undefined,
   ...withWays("reauthenticate"),
-  ways: () => ["forgot-password", "login"],
+  alternatives: () => ["forgot-password", "login"],
 };

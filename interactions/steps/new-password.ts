@@ -11,7 +11,7 @@ export const newPassword: Step = {
     { name: "password", type: "password", autocomplete: "new-password", required: true },
   ],
   actions: () => ["submit"],
-  ways: () => ["forgot-password", "login"],
+  alternatives: () => ["forgot-password", "login"],
   async submit(entry, services) {
     const { ctx, signIn, values } = entry;
     const { passwordResets } = services.people;

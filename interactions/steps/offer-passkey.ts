@@ -12,7 +12,7 @@ export const offerPasskey: Step = {
   isOpen: (signIn) => isAt(signIn, "offer-passkey"),
   fields: () => [],
   actions: () => ["submit", "later", "never"],
-  ways: () => [],
+  alternatives: () => [],
   async submit(entry, services) {
     const { ctx, signIn, action } = entry;
     const { proven } = signIn.state;

@@ -38,7 +38,7 @@ export const register: Step = {
   },
   actions: (_signIn, { registration }) =>
     registration?.passwordless ? ["submit", WITHOUT_PASSWORD] : ["submit"],
-  ways: () => ["login"],
+  alternatives: () => ["login"],
   async submit(entry, services): Promise<Outcome> {
     const { registrations } = services.people;
     if (registrations === undefined) return { kind: "gone" };

@@ -27,7 +27,7 @@ export const reviewMethods: Step = {
   // What the action `remove` removes.
   fields: () => [{ name: "method", type: "select", autocomplete: "off", required: false }],
   actions: () => ["submit", "remove"],
-  ways: () => [],
+  alternatives: () => [],
 
   prepare: async ({ state: { proven } }, services) =>
     proven === undefined || (await stillProven(proven, services)) === undefined ? BEGIN_ANEW : undefined,

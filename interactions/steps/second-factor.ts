@@ -43,7 +43,7 @@ export const secondFactor: Step = {
     return [...(proven?.ways.includes("app") === true ? ["submit"] : []), ...byPasskey, "recovery"];
   },
   passkey: ({ state }) => state.passkey,
-  ways: () => ["login"],
+  alternatives: () => ["login"],
 
   async prepare({ state }, { accounts, configuration, secondFactors: { passkeys } }) {
     const { proven, challenge } = state;

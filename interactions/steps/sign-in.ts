@@ -78,7 +78,7 @@ export async function checkPassword(
   const { client_id } = signIn.client;
   const { address } = ctx.exchange;
   const checked = await passwordCheck.check({
-    way: "form",
+    source: "form",
     name: username,
     password,
     party: wideNetwork(address),

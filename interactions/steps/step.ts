@@ -231,7 +231,7 @@ export interface PresentStep {
   /** The request that the action `passkey` answers. */
   readonly passkey?: PasskeyRequest;
   /** The steps that the person can go to instead, with their paths. */
-  readonly ways: readonly { readonly name: StepName; readonly path: string }[];
+  readonly alternatives: readonly { readonly name: StepName; readonly path: string }[];
   readonly offers: Offers;
   /** Empty when the step is first shown. */
   readonly problems: readonly Problem[];
@@ -292,7 +292,7 @@ export interface Step {
     services: Pick<StepServices, "secondFactors">,
   ) => PasskeyRequest | undefined;
   /** The steps that the person can go to instead, whether or not they are open. */
-  readonly ways: (signIn: RunningSignIn) => readonly StepName[];
+  readonly alternatives: (signIn: RunningSignIn) => readonly StepName[];
   readonly submit: (entry: Entry, services: StepServices) => Promise<Outcome>;
   /** What the step lists, read each time that it is shown. */
   readonly methods?: (

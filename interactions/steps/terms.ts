@@ -10,7 +10,7 @@ export const terms: Step = {
   fields: (_signIn, { registration }) =>
     registration?.terms === undefined ? [] : [termsField(registration.terms.version)],
   actions: () => ["submit", "cancel"],
-  ways: () => [],
+  alternatives: () => [],
   async submit(entry, services) {
     const { ctx, signIn, values, action } = entry;
     const { accounts, protocol, offers } = services;

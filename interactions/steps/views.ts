@@ -6,7 +6,14 @@ import { groupedKey } from "../look/qr-code.ts";
 import type { Locals } from "../look/views.ts";
 import type { DescribedPage } from "../page.ts";
 import { formLocals } from "../forms.ts";
-import { apiLists, buttonOf, describeStep, fieldLabels, paragraphsOf, wayLabel } from "./description.ts";
+import {
+  apiLists,
+  buttonOf,
+  describeStep,
+  fieldLabels,
+  paragraphsOf,
+  alternativeLabel,
+} from "./description.ts";
 import { isAppCode, LATE_SECONDS, type PresentStep, type StepName } from "./step.ts";
 import type { StepDescription } from "./described-step.ts";
 
@@ -55,15 +62,15 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
   const described = describeStep(step, t);
   const { client, csrf, account = "", email = "", terms, notice, actions, expires_in } = described;
   const [lead = "", ...texts] = paragraphsOf(t, step);
-  const ways = step.ways.map(({ name: way, path: href }) => ({
-    name: way,
+  const alternatives = step.alternatives.map(({ name, path: href }) => ({
+    name,
     href,
-    label: wayLabel(t, step, way),
-    prompt: promptOf(t, step.name, way),
+    label: alternativeLabel(t, step, name),
+    prompt: promptOf(t, step.name, name),
   }));
   // The link for a forgotten password is next to the password.
   const hasPassword = step.fields.some(({ autocomplete }) => autocomplete.startsWith("current-password"));
-  const aside = hasPassword ? ways.find(({ name }) => name === "forgot-password") : undefined;
+  const aside = hasPassword ? alternatives.find(({ name }) => name === "forgot-password") : undefined;
   const { min: minLength } = step.offers.passwordLength;
   const fields = described.fields.map((field) => ({
     ...field,
@@ -101,7 +108,7 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
       const label = buttonOf(t, name);
       return label === undefined ? [] : [{ name, label }];
     }),
-    ways: ways.filter((way) => way !== aside),
+    alternatives: alternatives.filter((each) => each !== aside),
     timeLeft: expires_in > 0 && {
       text: t("timeLeft"),
       after: warnAfter(expires_in),
@@ -148,6 +155,6 @@ function warnAfter(expiresIn: number): number {
 
 /** The text before the link to another step. */
 function promptOf(t: Translator, from: StepName, to: StepName): string {
-  const key = `way.prompt.${from}.${to}`;
+  const key = `alternative.prompt.${from}.${to}`;
   return t.has(key) ? t(key) : "";
 }

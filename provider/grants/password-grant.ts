@@ -55,7 +55,7 @@ export class PasswordGrant {
     const { clientId } = ctx.oidc.client;
     const event = { ...callerOf(ctx, { kind: "client", id: clientId }), action: "password_grant" } as const;
     const checked = await passwordCheck.check({
-      way: "password_grant",
+      source: "password_grant",
       name: username,
       password,
       party: `client ${clientId}`,

@@ -8,12 +8,12 @@ import { hmac, type Sealer } from "../../core/sealing.ts";
 import type { Records, Transaction } from "../records.ts";
 
 /** Where passwords are tried. Each counts by itself. */
-const WAYS = ["form", "password_grant"] as const;
-export type SignInWay = (typeof WAYS)[number];
+const SOURCES = ["form", "password_grant"] as const;
+export type PasswordSource = (typeof SOURCES)[number];
 
 /** Failures without a success in between. */
 interface FailedSignIns {
-  readonly way: SignInWay;
+  readonly source: PasswordSource;
   /** A keyed hash of the name as typed, whether or not an account has it. */
   readonly subject: string;
   readonly failures: number;
@@ -28,7 +28,7 @@ export const FAILED_SIGN_INS: Kind<FailedSignIns> = defineKind<FailedSignIns>({
   name: "failed-sign-ins",
   holds: "the number of failed sign-ins with a name since the last success of its account, if there is one",
   key: "`form` or `password_grant`, and a keyed hash of the name",
-  keyOf: ({ way, subject }) => [way, subject],
+  keyOf: ({ source, subject }) => [source, subject],
   expires: "30 days after the last failure",
   expiresAt: ({ expiresAt }) => expiresAt,
   store: "storage",
@@ -59,18 +59,18 @@ export const SIGNED_IN_BEFORE: Kind<SignedInBefore> = defineKind<SignedInBefore>
 /** All calls reject with `StorageUnavailable` when the storage fails. */
 export interface SignInStore {
   /** The failures since the last success. */
-  failures(way: SignInWay, subject: string): Promise<number>;
+  failures(source: PasswordSource, subject: string): Promise<number>;
   /**
    * Counts one more.
    * @param mailAt the number of the failure that stores mail, in the same commit: exactly one of parallel failures.
    * @returns how many there are now.
    */
   addFailure(
-    way: SignInWay,
+    source: PasswordSource,
     subject: string,
     mailAt?: { readonly failures: number; readonly mail: () => StoredMail | undefined },
   ): Promise<number>;
-  clearFailures(way: SignInWay, subject: string): Promise<void>;
+  clearFailures(source: PasswordSource, subject: string): Promise<void>;
   /**
    * Records a sign-in from a browser that is new to the account, with the sign-in itself.
    * @param id of the sign-in and its mail.
@@ -91,7 +91,7 @@ export const failureSubject = (key: KeyObject, name: string): string =>
 
 async function clear(
   tx: Transaction,
-  failures: readonly (readonly [way: SignInWay, subject: string])[],
+  failures: readonly (readonly [source: PasswordSource, subject: string])[],
 ): Promise<void> {
   const refs = failures.map((each) => FAILED_SIGN_INS.ref([...each]));
   const found = await tx.getAll(refs);
@@ -102,26 +102,26 @@ async function clear(
 export const forgetFailures = (tx: Transaction, subjects: readonly string[]): Promise<void> =>
   clear(
     tx,
-    WAYS.flatMap((way) => subjects.map((subject) => [way, subject] as const)),
+    SOURCES.flatMap((source) => subjects.map((subject) => [source, subject] as const)),
   );
 
 export function createSignInStore(records: Records): SignInStore {
   return {
-    async failures(way, subject) {
-      const found = await records.find(FAILED_SIGN_INS.ref([way, subject]));
+    async failures(source, subject) {
+      const found = await records.find(FAILED_SIGN_INS.ref([source, subject]));
       return found?.value.failures ?? 0;
     },
-    addFailure: (way, subject, mailAt) =>
+    addFailure: (source, subject, mailAt) =>
       records.transact(async (tx) => {
-        const before = await tx.get(FAILED_SIGN_INS.ref([way, subject]));
+        const before = await tx.get(FAILED_SIGN_INS.ref([source, subject]));
         const failures = (before?.failures ?? 0) + 1;
         const expiresAt = Math.floor(records.clock.now()) + FORGOTTEN_AFTER_MS;
-        tx.put(FAILED_SIGN_INS.record({ way, subject, failures, expiresAt }));
+        tx.put(FAILED_SIGN_INS.record({ source, subject, failures, expiresAt }));
         const mail = failures === mailAt?.failures ? mailAt.mail() : undefined;
         if (mail !== undefined) tx.create(MAIL.record(mail));
         return failures;
       }),
-    clearFailures: (way, subject) => records.transact((tx) => clear(tx, [[way, subject]])),
+    clearFailures: (source, subject) => records.transact((tx) => clear(tx, [[source, subject]])),
     async noteNewBrowser(tx, sub, id, notice) {
       // The count of its notices, and the mail of an earlier try, are read along with them.
       const [account, before] = await tx.peekAll([

@@ -250,7 +250,7 @@ function mainRecords(index: number, now: number): RecordData[] {
       : []),
     MAIL.record(waitingMail(index, now)),
     CONFIRMATION.record(confirmation(index, now)),
-    FAILED_SIGN_INS.record({ way: "form", subject: text(index), failures: index, expiresAt: now + HOUR }),
+    FAILED_SIGN_INS.record({ source: "form", subject: text(index), failures: index, expiresAt: now + HOUR }),
     SIGNED_IN_BEFORE.record({ sub, last: text(index) }),
     ...factors(index, now),
     ...(index < 7 ? [RECEIVER.record({ receiver: `service:${index}`, ...untouchedReceiver })] : []),

@@ -57,9 +57,9 @@ async function start(more: Pick<RunningOptions, "deployments"> = {}): Promise<vo
     config: { ...settings(), ...(await newStorage()) },
     storage(storage) {
       ({ signIns, records } = storage);
-      const addFailure: SignInStore["addFailure"] = (way, subject, mailAt) => {
-        counted = [way, subject];
-        return storage.signIns.addFailure(way, subject, mailAt);
+      const addFailure: SignInStore["addFailure"] = (source, subject, mailAt) => {
+        counted = [source, subject];
+        return storage.signIns.addFailure(source, subject, mailAt);
       };
       return { ...storage, signIns: { ...storage.signIns, addFailure } };
     },

@@ -36,7 +36,7 @@ describe("the texts", () => {
     const chosenByName = new RegExp(
       `^(?:${[
         "mail\\.(?:registration|reset|newAddress|factors|password|recovery|stopped|failures|browser|device)",
-        "field|strength|link|error|problem|label|hint|notice|way|gender|boolean",
+        "field|strength|link|error|problem|label|hint|notice|alternative|gender|boolean",
         "email\\.problem",
         "ended",
         "methods\\.(?:missing|new|problem)",
@@ -115,7 +115,7 @@ describe("the built-in views", () => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
       const partial = new RegExp(
         [
-          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|buttons|ways|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes|form-token)"\)$`,
+          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|buttons|step-foot|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes|form-token)"\)$`,
           String.raw`^include\("field", \{ field \}\)$`,
           String.raw`^include\("account-form", \{ form \}\)$`,
           String.raw`^include\("address", \{ address: (?:account|marked) \}\)$`,

@@ -32,7 +32,7 @@ const session = (ids: readonly string[]): AdapterPayload => ({
 /** Counts one more failure. */
 function add(tx: Transaction, there: { readonly failures: number } | undefined): void {
   const failures = (there?.failures ?? 0) + 1;
-  tx.put(FAILED_SIGN_INS.record({ way: "form", subject: "s", failures, expiresAt: clock.now() + 1_000 }));
+  tx.put(FAILED_SIGN_INS.record({ source: "form", subject: "s", failures, expiresAt: clock.now() + 1_000 }));
 }
 
 describe("a request", () => {

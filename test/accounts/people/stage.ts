@@ -190,7 +190,7 @@ export async function openPeople(
     addressChanges: people.addressChanges as AddressChanges,
     signIn: (name, password, { address, device: read }) =>
       passwordCheck.check({
-        way: "form",
+        source: "form",
         name,
         password,
         party: address,
