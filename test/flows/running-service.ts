@@ -219,6 +219,9 @@ const BROKEN = /^(?:HPE_|ECONNRESET|EPIPE|ERR_STREAM_)/;
 export const errorsIn = (log: readonly string[]): readonly string[] =>
   log.filter((line) => /"level":[56]0/.test(line));
 
+/** Work in the background that was under way when a test moved the clock. It is tried again. */
+const OVERTAKEN = /"work":.*"reason":"deadline"/;
+
 /** A service for the tests of this block. */
 export const useService = (options?: RunningOptions): RunningService =>
   beforeTests(() => startService(options));
@@ -233,7 +236,8 @@ export async function startService(options: RunningOptions = {}): Promise<Runnin
     return used;
   };
   // The base URLs contain the port, so the server listens first.
-  const server = createServer();
+  // A process that stands still for a moment would close connections that the next requests are already on.
+  const server = createServer({ keepAliveTimeout: 0 });
   const origin = await listen(server, options.port ?? 0);
   const deployments = options.deployments?.(origin) ?? {
     oauth2: { url: origin },
@@ -286,7 +290,9 @@ export async function startService(options: RunningOptions = {}): Promise<Runnin
         server.closeAllConnections();
         await ended;
         await service.close();
-        if (options.logsErrors !== true) expect([...errorsIn(log), ...defects]).toEqual([]);
+        const isVirtual = config.clock?.virtual === true;
+        const errors = errorsIn(log).filter((line) => !isVirtual || !OVERTAKEN.test(line));
+        if (options.logsErrors !== true) expect([...errors, ...defects]).toEqual([]);
       })()),
   });
 }

@@ -126,15 +126,15 @@ describe("an account with an authenticator app", () => {
     expect(answers.filter(({ body }) => body.done)).toHaveLength(1);
   });
 
-  it("can be guessed five times, even by two hundred requests at once", async () => {
+  it("can be guessed five times, even by fifty requests at once", async () => {
     const { visitor, step } = await halfway();
     const guess = wrong();
     const answers = await Promise.all(
-      Array.from({ length: 200 }, () => visitor.act(step, "submit", { code: guess })),
+      Array.from({ length: 50 }, () => visitor.act(step, "submit", { code: guess })),
     );
     const statuses = answers.map(({ status }) => status);
     expect(statuses.filter((status) => status === 400)).toHaveLength(5);
-    expect(statuses.filter((status) => status === 429)).toHaveLength(195);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(45);
     // The right code does not help while the limit lasts, and the recovery codes have a limit of their own.
     const { status } = await visitor.act(step, "submit", { code: code() });
     expect(status).toBe(429);
