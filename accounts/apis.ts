@@ -1,12 +1,20 @@
 /** APIs: the resource servers of RFC 8707 that tokens can be for, as records of the directory. */
-import type { Deployment } from "../config/configuration.ts";
-import { AlreadyExists, InvalidArgument, NotApplicable, NotFound, UnknownReference } from "../core/errors.ts";
+import { type AccountSettings, attributesOf } from "../config/attributes.ts";
+import type { Configuration, Deployment } from "../config/configuration.ts";
+import {
+  AlreadyExists,
+  ConfigurationError,
+  InvalidArgument,
+  NotApplicable,
+  NotFound,
+  UnknownReference,
+} from "../core/errors.ts";
 import type { Clock } from "../core/clock.ts";
 import { type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 import type { Transaction } from "../records/records.ts";
 import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import { API, CLIENT, ENTRIES, isOpen, newTokensEpoch } from "../records/directory/directory-kinds.ts";
-import { removeEntry, withoutMark } from "../records/directory/directory-records.ts";
+import { type DirectoryRecords, removeEntry, withoutMark } from "../records/directory/directory-records.ts";
 import type { Storage } from "../records/storage.ts";
 import { checked } from "./arguments.ts";
 import { KINDS } from "./clients/client-kinds.ts";
@@ -27,10 +35,38 @@ import { facade, pageOf } from "./operations/operation.ts";
 /** The deployments that an API must not be part of. */
 export type DeploymentUrls = Readonly<Partial<Record<"oauth2" | "openid", Pick<Deployment, "url">>>>;
 
-/** The APIs of one storage. @returns the public calls, and the one that only a seed uses. */
+/** The attributes that bring a scope of their own, or a standard one. No API has one of these scopes. */
+const withScope = (accounts: AccountSettings): readonly { readonly name: string; readonly scope: string }[] =>
+  attributesOf(accounts).flatMap(({ name, scope }) => (scope === undefined ? [] : [{ name, scope }]));
+
+/** @throws ConfigurationError when an attribute has the scope of an API. */
+export async function requireFreeScopes(
+  { accounts }: Pick<Configuration, "accounts">,
+  { listApis }: Pick<DirectoryRecords, "listApis">,
+): Promise<void> {
+  const attributes = withScope(accounts);
+  if (attributes.length === 0) return;
+  const stored = await listApis();
+  const problems = attributes.flatMap(({ name, scope }) =>
+    stored
+      .filter(({ scopes }) => Object.hasOwn(scopes, scope))
+      .map(
+        ({ identifier }) =>
+          `config.accounts.attributes.${name}.scope: ${scope} is a scope of the API ${identifier}`,
+      ),
+  );
+  if (problems.length > 0) throw new ConfigurationError(problems);
+}
+
+/**
+ * The APIs of one storage.
+ * @param accounts the attributes, whose scopes no API gets. Default: none.
+ * @returns the public calls, and the one that only a seed uses.
+ */
 export function createApis(
   { records, directory, audit }: Pick<Storage, "records" | "directory" | "audit">,
   deployments: DeploymentUrls,
+  accounts: AccountSettings = { attributes: {} },
 ): {
   readonly calls: Apis;
   readonly seed: (identifier: string, settings: ApiSettings, mark: SeedMark) => Promise<Seeded>;
@@ -43,6 +79,17 @@ export function createApis(
           path: "identifier",
           message: "must not begin with the base URL of a deployment",
         });
+  }
+
+  const attributes = withScope(accounts);
+
+  function requireOwnScopes(scopes: CheckedApi["scopes"]): void {
+    const taken = attributes.find(({ scope }) => Object.hasOwn(scopes, scope));
+    if (taken !== undefined)
+      throw new InvalidArgument({
+        path: `api.scopes.${taken.scope}`,
+        message: `must have another name: it is the scope of config.accounts.attributes.${taken.name}`,
+      });
   }
 
   /** @param settingsOver the new settings over the stored ones. */
@@ -61,6 +108,7 @@ export function createApis(
       if (mark !== undefined && !isMarked) putMarks(tx, [mark]);
       const settings = settingsOver(stored);
       const { tokens, introspection = [] } = settings;
+      requireOwnScopes(settings.scopes);
       if (tokens === "jwt" && deployments.openid === undefined)
         throw new InvalidArgument({
           path: "api.tokens",

@@ -1,4 +1,5 @@
 /** The directory: services, groups of services, and portals, each with its receiver of notifications, and APIs. */
+import type { AccountSettings } from "../config/attributes.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 import type { EntryKind, EntryRecord } from "../records/directory/directory.ts";
@@ -74,13 +75,20 @@ interface EntryCall {
   readonly caller: Caller;
 }
 
-/** The directory of one storage. @param sealer seals the credentials of receivers. */
+/**
+ * The directory of one storage.
+ * @param sealer seals the credentials of receivers.
+ * @param accounts the attributes, whose scopes no API gets. Default: none.
+ */
 export function createDirectory({
   storage,
   sealer,
   deployments,
-}: Pick<StorageServices, "storage" | "sealer"> & { readonly deployments: DeploymentUrls }): Directory &
-  DirectoryInternals {
+  accounts,
+}: Pick<StorageServices, "storage" | "sealer"> & {
+  readonly deployments: DeploymentUrls;
+  readonly accounts?: AccountSettings;
+}): Directory & DirectoryInternals {
   const { records, directory, audit } = storage;
 
   /**
@@ -169,7 +177,7 @@ export function createDirectory({
     };
   }
 
-  const { seed: seedApi, calls: apis } = createApis(storage, deployments);
+  const { seed: seedApi, calls: apis } = createApis(storage, deployments, accounts);
   return {
     services: facade(services, entries("service", toServiceEntry)),
     groups: facade(groups, entries("group", toEntry)),

@@ -57,7 +57,11 @@ export function createAccountServices(
   };
   const accounts = createAccounts(below);
   const clients = createClients({ ...below, accounts });
-  const directory = createDirectory({ ...given, deployments: configuration.deployments });
+  const directory = createDirectory({
+    ...given,
+    deployments: configuration.deployments,
+    accounts: configuration.accounts,
+  });
   return { ...below, accounts, clients, directory };
 }
 

@@ -1,5 +1,6 @@
 /** What a start refuses or warns about once the storage is open. */
 import { networkFileSystem } from "../adapters/sqlite/file-system.ts";
+import { requireFreeScopes } from "../accounts/apis.ts";
 import { requireIssuer } from "../accounts/directory.ts";
 import { checkPasskeyDomains, relyingPartyOf } from "../accounts/factors/factors.ts";
 import { ACCOUNT_CLIENT, type ClientInternals, CONSOLE_CLIENT } from "../accounts/clients/client.ts";
@@ -10,7 +11,10 @@ import type { StorageServices } from "../records/services.ts";
 import { mailDeploymentOf } from "./account-services.ts";
 import { baseUrls, callbackAddresses } from "../interactions/account/gate.ts";
 
-/** @throws ConfigurationError if the storage belongs to another issuer, or to passkeys of other domains. */
+/**
+ * @throws ConfigurationError if the storage belongs to another issuer, or to passkeys of other domains, or if an API has the scope of an
+ * attribute.
+ */
 export async function checkStart(
   { configuration, storage, sealer, logger, onWarning }: StorageServices,
   { isServer }: { readonly isServer: boolean },
@@ -29,6 +33,7 @@ export async function checkStart(
       );
   }
   await requireIssuer(configuration, storage.directory);
+  await requireFreeScopes(configuration, storage.directory);
   if (!isServer) return;
   await checkPasskeyDomains(storage.records, relyingPartyOf(configuration));
   await warnAboutNetwork(configuration, onWarning);
