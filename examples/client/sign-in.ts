@@ -114,6 +114,9 @@ function inOurWords(error: unknown): unknown {
   return isWrong ? new InvalidResponse(`The answer is not for this sign-in: ${error.message}.`) : error;
 }
 
+/** An attribute of the demo. A service without it ignores the request. */
+const DEPARTMENT = JSON.stringify({ id_token: { department: null } });
+
 /** OpenID Connect. openid-client discovers everything from the issuer URL. */
 export function openidSignIn(settings: ClientSettings): SignIn {
   const { client_id, client_secret } = settings;
@@ -142,6 +145,7 @@ export function openidSignIn(settings: ClientSettings): SignIn {
       const location = openid.buildAuthorizationUrl(await discover(), {
         redirect_uri,
         scope: "openid",
+        claims: DEPARTMENT,
         state,
         nonce,
         code_challenge: await openid.calculatePKCECodeChallenge(verifier),

@@ -85,6 +85,29 @@ describe("oidcc-config-certification-test-plan", () => {
   });
 });
 
+/** What userinfo says for each of the standard scopes. */
+const SCOPES: Readonly<Record<string, Readonly<Record<string, unknown>>>> = (() => {
+  const profile = {
+    name: "Ada Lovelace",
+    given_name: "Ada",
+    family_name: "Lovelace",
+    nickname: "Enchantress",
+    preferred_username: "ada",
+    website: "https://ada.example/",
+    gender: "female",
+    birthdate: "1990-12-10",
+    zoneinfo: "Europe/London",
+    locale: "en",
+    updated_at: expect.any(Number),
+  };
+  const email = { email: "ada@example.com", email_verified: true };
+  const address = {
+    address: { street_address: "12 St James's Square", locality: "London", country: "GB" },
+  };
+  const phone = { phone_number: "+442079460958", phone_number_verified: true };
+  return { profile, email, address, phone, all: { ...profile, ...email, ...address, ...phone } };
+})();
+
 describe.each<[string, Mode, "confidential" | "public"]>([
   ["oidcc-basic-certification-test-plan", "default", "confidential"],
   ["oidcc-formpost-basic-certification-test-plan", "form_post", "confidential"],
@@ -134,26 +157,16 @@ describe.each<[string, Mode, "confidential" | "public"]>([
     expect([inBody.status, inBody.body["sub"]]).toEqual([200, claims.sub]);
   });
 
-  it("oidcc-scope-profile, -email; -address, -phone and -all are skipped, because discovery has no such scopes", async () => {
-    expect(suite.metadata["scopes_supported"]).toEqual(
-      expect.arrayContaining(["openid", "profile", "email"]),
-    );
-    for (const scope of ["address", "phone"]) expect(suite.metadata["scopes_supported"]).not.toContain(scope);
-    const profile = await suite.succeed("oidcc-scope-profile", {
-      mode,
-      parameters: { scope: "openid profile" },
-    });
-    expect(profile.userinfo).toMatchObject({
-      name: "Ada Lovelace",
-      given_name: "Ada",
-      family_name: "Lovelace",
-      birthdate: "1990-12-10",
-      gender: "female",
-      preferred_username: "ada",
-      updated_at: expect.any(Number),
-    });
-    const email = await suite.succeed("oidcc-scope-email", { mode, parameters: { scope: "openid email" } });
-    expect(email.userinfo).toMatchObject({ email: "ada@example.com", email_verified: true });
+  it.each(Object.entries(SCOPES))("oidcc-scope-%s", async (name, claims) => {
+    const scopes = name === "all" ? Object.keys(SCOPES).filter((each) => each !== name) : [name];
+    expect(suite.metadata["scopes_supported"]).toEqual(expect.arrayContaining(scopes));
+    expect(suite.metadata["claims_supported"]).toEqual(expect.arrayContaining(Object.keys(claims)));
+    const parameters = { scope: ["openid", ...scopes].join(" ") };
+    const done = await suite.succeed(`oidcc-scope-${name}`, { mode, parameters });
+    expect(done.userinfo).toEqual({ sub: done.claims.sub, email: "ada@example.com", ...claims });
+    // They are in userinfo, because there is an access token for it.
+    for (const claim of Object.keys(claims))
+      if (claim !== "email") expect(done.claims).not.toHaveProperty(claim);
   });
 
   it("oidcc-claims-essential", async () => {

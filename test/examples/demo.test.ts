@@ -105,7 +105,12 @@ describe("npm start", () => {
     expect(browser.title).toBe("Welcome");
     await browser.click("Sign in with OpenID Connect");
     expect(browser.title).toBe("Hello, Ada");
-    expect(rowsOf(browser.html)).toMatchObject({ iss: `${server}/openid`, aud: "news", gender: "female" });
+    expect(rowsOf(browser.html)).toMatchObject({
+      iss: `${server}/openid`,
+      aud: "news",
+      gender: "female",
+      department: "Analytical engines",
+    });
     expect(callsOf(browser.html)).toEqual([
       "POST /openid/oauth2/token 200",
       "GET /openid/oauth2/resources/userinfo?client_id=news 200",
