@@ -387,23 +387,40 @@ export function isSame(row: FieldRow, one: FieldValues, other: FieldValues): boo
 /** What a service calls its attributes in a language, by the keys of the locale files. */
 export function attributeTexts(
   accounts: FieldSettings["accounts"] = { attributes: {} },
-): (locale: string) => Readonly<Record<string, string>> {
+): (locale: string, texts: Readonly<Record<string, string>>) => Readonly<Record<string, string>> {
   const rows = attributeRows(accounts);
-  return (locale) => Object.fromEntries(rows.flatMap((row) => textsOf(row, locale)));
+  return (locale, texts) =>
+    Object.fromEntries([
+      ...rows.flatMap((row) => textsOf(row, locale)),
+      ...rows.flatMap((row) => shareOf(row, locale, texts)),
+    ]);
 }
+
+/** What a consent page says about an attribute that the person does not change. */
+function shareOf(
+  { name, edit, claim, texts: own }: FieldRow,
+  locale: string,
+  texts: Readonly<Record<string, string>>,
+): (readonly [string, string])[] {
+  if (edit === "person" || claim === undefined) return [];
+  const label = texts[`field.${claim.name}`] ?? inLocale(own?.label ?? name, locale) ?? name;
+  return [[`share.${claim.name}`, (texts["share.operator"] ?? "{field}").replace("{field}", () => label)]];
+}
+
+const inLocale = (text: LocalText, locale: string): string | undefined =>
+  typeof text === "string" ? text : ownValue(text, locale);
 
 function textsOf(row: FieldRow, locale: string): (readonly [string, string])[] {
   const { name, texts, input, claim } = row;
   if (texts === undefined) return [];
-  const inLocale = (text: LocalText): string =>
-    typeof text === "string" ? text : (ownValue(text, locale) ?? name);
-  const label = inLocale(texts.label);
+  const label = inLocale(texts.label, locale) ?? name;
   return [
     ...new Map([
       [`attribute.${name}`, label],
       ...(claim === undefined ? [] : [[`field.${claim.name}`, label] as const]),
       ...Object.entries(texts.options ?? {}).map(
-        ([option, text]) => [`${input?.optionTexts ?? name}.${option}`, inLocale(text)] as const,
+        ([option, text]) =>
+          [`${input?.optionTexts ?? name}.${option}`, inLocale(text, locale) ?? option] as const,
       ),
     ]),
   ];

@@ -58,15 +58,19 @@ export function builtInLocales(): readonly string[] {
 /**
  * @param locales BCP 47 tags. A locale without a built-in file must be complete in `copy`.
  * @param copy replaces built-in texts. A key that no page uses must begin with `own.`.
- * @param added texts that a locale has besides the built-in ones.
+ * @param added texts that a locale has besides the built-in ones. It gets those that the locale has without them.
  */
 export function readTexts(
   locales: readonly string[],
   copy: Copy,
-  added: (locale: string) => Readonly<Record<string, string>> = () => ({}),
+  added: (
+    locale: string,
+    texts: Readonly<Record<string, string>>,
+  ) => Readonly<Record<string, string>> = () => ({}),
 ): Texts {
   const available = builtInLocales();
-  const reference = new Map(Object.entries({ ...builtIn(REFERENCE), ...added(REFERENCE) }));
+  const known = builtIn(REFERENCE);
+  const reference = new Map(Object.entries({ ...known, ...added(REFERENCE, known) }));
   const problems: string[] = [];
   const translators = new Map<string, Translator>();
   for (const locale of locales) {
@@ -79,9 +83,8 @@ export function readTexts(
       continue;
     }
     const replaced = ownValue(copy, locale) ?? {};
-    const texts = new Map(
-      Object.entries({ ...(isBuiltIn && builtIn(locale)), ...added(locale), ...replaced }),
-    );
+    const own = { ...(isBuiltIn && builtIn(locale)), ...replaced };
+    const texts = new Map(Object.entries({ ...own, ...added(locale, own), ...replaced }));
     for (const [key, text] of Object.entries(replaced)) {
       const problem = keyProblem(reference, locale, key, text);
       if (problem !== undefined) problems.push(`config.interactions.copy.${locale}.${key}: ${problem}`);

@@ -44,7 +44,10 @@ export function createPages(settings: PageSettings): Pages {
 
   const names = new Map(settings.locales.map((locale) => [locale, languageName(locale)]));
   const frames = new Map(
-    [...texts.translators].map(([locale, t]) => [locale, { t, locals: frame(t, locale, { theme, links }) }]),
+    [...texts.translators].map(([locale, translator]) => {
+      const t = withName(translator, theme.name);
+      return [locale, { t, locals: frame(t, locale, { theme, links }) }];
+    }),
   );
   const frameOf = (locale: string): { readonly t: Translator; readonly locals: Locals } => {
     const found = frames.get(locale);
@@ -114,13 +117,21 @@ function linkProblems(links: InteractionSettings["links"]): readonly string[] {
   });
 }
 
+/** The name in the theme stands in for the text. */
+function withName(t: Translator, name: string | undefined): Translator {
+  if (name === undefined) return t;
+  const named = (...[key, values]: Parameters<Translator>): string =>
+    key === "service.name" ? name : t(key, values);
+  return Object.assign(named, { has: (key: string) => t.has(key), locale: t.locale });
+}
+
 /** The frame that every page of a language has around its content. */
 function frame(
   t: Translator,
   locale: string,
   { theme, links }: { readonly theme: Theme; readonly links: InteractionSettings["links"] },
 ): Locals {
-  const service = theme.name ?? t("service.name");
+  const service = t("service.name");
   const letter = firstLetter(service, locale);
   return {
     t,

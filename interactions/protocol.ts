@@ -137,11 +137,6 @@ export function createSignInProtocol(
   >,
   { forms, seals }: { readonly forms: Signer; readonly seals: RequestSeals },
 ): SignInProtocol {
-  const requestedAccess = ({ params }: Interaction): { scopes: string[]; claims: string[] } => ({
-    scopes: (text(params["scope"]) ?? "").split(" "),
-    claims: supported.requested(params["claims"]),
-  });
-
   /** Who is signed in; `undefined` if the account is unusable or the session has ended. */
   async function signedInAs({ session }: Interaction): Promise<SignedInAs | undefined> {
     if (session?.accountId === undefined) return undefined;
@@ -189,7 +184,7 @@ export function createSignInProtocol(
     if (needsAccount && account === undefined) return undefined;
     const artifact = units.required().known(INTERACTION, artifactKey(uid));
     const stored: SignInState = artifact?.state ?? {};
-    const { scopes, claims } = requestedAccess(found);
+    const { scopes, claims } = supported.accessIn(params);
     const demanded = demandedAcr(client, configuration.profile, acrRequest(requestedAcr(params["claims"])));
     const stepUp = await steppingUp(found, demanded);
     const loginHint = text(params["login_hint"]);
@@ -325,7 +320,7 @@ export function createSignInProtocol(
       const client = await clients.record(clientId);
       const named = client === undefined ? [] : await requestedApis(client, found.params, directory);
       const apis = allowedApis(named);
-      const access = requestedAccess(found);
+      const access = supported.accessIn(found.params);
       const attributes = client === undefined ? [] : supported.readBy(client).attributesIn(access);
       const consent = { ...access, attributes, apis, sessionsGeneration };
       await accounts.rememberConsent(sub, clientId, consent, callerOf(ctx, { kind: "account", id: sub }));

@@ -45,6 +45,8 @@ export interface Claims {
    * @param allowed the only attributes that the person has allowed. Default: all.
    */
   about(record: AccountRecord, allowed?: readonly string[]): AccountClaims;
+  /** What the parameters of a request to oidc-provider ask for. */
+  accessIn(params: Readonly<Record<string, unknown>>): Pick<Consent, "scopes" | "claims">;
   /** The names of the attributes that these scopes and claims reveal. */
   attributesIn(access: Pick<Consent, "scopes" | "claims">): string[];
   /** Whether a claim is about the user rather than about the sign-in. */
@@ -68,8 +70,6 @@ export interface Claims {
    * @returns the parameter unchanged when oidc-provider refuses it.
    */
   known(parameter: string): string;
-  /** Names of the claims that a `claims` parameter requests, each once. */
-  requested(parameter: unknown): string[];
 }
 
 const isServed = (scope: string, kind: Deployment["kind"]): boolean =>
@@ -118,6 +118,12 @@ function claimsOf(ofClaim: PersonFields["ofClaim"], readBy: Claims["readBy"], al
     [...[...ofScope.values()].flat(), ...SIGN_IN_CLAIMS].filter((claim) => claim !== ROLES),
   );
 
+  function namesIn(parameter: unknown): string[] {
+    const request = typeof parameter === "string" ? parse(parameter) : undefined;
+    const names = [request?.userinfo, request?.id_token].flatMap((claims) => Object.keys(claims ?? {}));
+    return [...new Set(names)].filter((name) => known.has(name));
+  }
+
   return {
     readBy,
     ofScope,
@@ -159,11 +165,10 @@ function claimsOf(ofClaim: PersonFields["ofClaim"], readBy: Claims["readBy"], al
         id_token: id_token && onlyKnown(id_token, known),
       });
     },
-    requested(parameter) {
-      const request = typeof parameter === "string" ? parse(parameter) : undefined;
-      const names = [request?.userinfo, request?.id_token].flatMap((claims) => Object.keys(claims ?? {}));
-      return [...new Set(names)].filter((name) => known.has(name));
-    },
+    accessIn: ({ scope, claims }) => ({
+      scopes: typeof scope === "string" ? scope.split(" ") : [],
+      claims: namesIn(claims),
+    }),
   };
 }
 

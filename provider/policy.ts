@@ -12,11 +12,12 @@ import {
   strongestAcr,
 } from "./authentication.ts";
 import { isClaimable } from "../accounts/clients/client-kinds.ts";
+import { consentOf } from "../accounts/clients/consents.ts";
 import { needsSecondFactor } from "../accounts/factors/factor.ts";
 import { generationAt } from "../accounts/generations.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { apisOf, isShutOut } from "./apis.ts";
-import { requestedAcr } from "./claims.ts";
+import { type Claims, requestedAcr } from "./claims.ts";
 import { clientRecord } from "./clients.ts";
 
 const { Check, Prompt, base } = interactionPolicy;
@@ -175,6 +176,20 @@ function refuseStrangers(ctx: KoaContextWithOIDC): boolean {
 }
 
 /**
+ * A third party reads only the attributes that the person has seen. One that has joined a scope since is left out until a page
+ * has asked; `prompt=none` has no page.
+ */
+function hasUnseenAttribute({ oidc }: KoaContextWithOIDC, claims: Claims): boolean {
+  const { account, client, params, prompts, result } = oidc;
+  if (!account || !client || prompts.has("none") || result?.consent !== undefined) return false;
+  const record = clientRecord(client);
+  if (record.first_party) return false;
+  const { attributes = [] } = consentOf((account as OidcAccount).record, record.client_id);
+  const requested = claims.readBy(record).attributesIn(claims.accessIn(params ?? {}));
+  return requested.some((name) => !attributes.includes(name));
+}
+
+/**
  * Any application on a device can claim a loopback or private-use address, and then ask for a code with somebody else's
  * `client_id` (RFC 8252 section 8.6). So nothing goes there unless the person has done something in this very interaction: a
  * sign-in, consent, or the answer to this prompt. It is checked on the address that is used.
@@ -217,6 +232,7 @@ function selectAccountPrompt(): interactionPolicy.Prompt {
 export function signInPolicy(
   allowed: AllowedFactors,
   profile: Configuration["profile"],
+  claims: Claims,
 ): interactionPolicy.DefaultPolicy {
   const policy = base();
   const login = policy.get("login");
@@ -251,6 +267,16 @@ export function signInPolicy(
     ?.checks.add(
       new Check("stranger", "the person may not use a resource", "access_denied", refuseStrangers),
       0,
+    );
+  policy
+    .get("consent")
+    ?.checks.add(
+      new Check(
+        "unseen_attributes",
+        "the person has not seen all that is requested",
+        "consent_required",
+        (ctx) => hasUnseenAttribute(ctx, claims),
+      ),
     );
   // oidc-provider asks native clients for consent each time. What they need is the prompt `continue`.
   policy.get("consent")?.checks.remove("native_client_prompt");

@@ -122,7 +122,7 @@ function settings(
   signing: readonly JWK[],
 ): ProviderConfiguration {
   const { configuration, keys, people, secondFactors } = services;
-  const policy = signInPolicy(secondFactors, configuration.profile);
+  const policy = signInPolicy(secondFactors, configuration.profile, services.claims);
   policy.add(writeGrant(services));
   if (people.registrations !== undefined) policy.add(createPrompt(), 0);
   return {

@@ -338,7 +338,7 @@ function answer(visit: PersonVisit, services: PersonServices, userCode: string, 
         userCode,
         fields: consentFields(
           { ...services, claims: services.claims.readBy(client) },
-          opensAll ? [ALL_FIELDS] : device.scope.split(" "),
+          [...device.scope.split(" "), ...(opensAll ? [ALL_FIELDS] : [])],
           [],
         ),
         apis: apis.map(consentApi),

@@ -1,4 +1,6 @@
 /** The profile: the fields of a person that people change themselves, in one form. */
+import { z } from "zod";
+import { section } from "../../config/documented-schema.ts";
 import { byCaller } from "../../accounts/arguments.ts";
 import { trimmed } from "../../accounts/names.ts";
 import {
@@ -9,6 +11,7 @@ import {
   inLines,
   PERSON_FIELD_NAMES,
   PERSON_FIELDS,
+  type PersonFields,
   labelKey,
   textOf,
   valueOf,
@@ -29,16 +32,29 @@ const PATH = "/account/profile";
 /** What the fields contain, by name. */
 type Values = Readonly<Record<string, string>>;
 
-/** `account-profile`: a form with the fields of the profile. */
+/** An attribute that the page shows, but has no field for. */
+interface ShownAttribute {
+  readonly row: FieldRow;
+  readonly value: AttributeValue;
+}
+
+/** `account-profile`: a form with the fields of the profile, and what operators have set. */
 interface ProfileLocals extends PersonLocals {
   readonly rows: readonly FieldRow[];
   readonly values: Values;
+  readonly set: readonly ShownAttribute[];
 }
 
 export const profileView: PersonView<ProfileLocals> = personView({
   name: "profile",
   view: "account-profile",
   takes: { submit: PERSON_FIELD_NAMES.filter((name) => PERSON_FIELDS[name].edit === "person") },
+  members: {
+    set: z
+      .array(section({ name: z.string(), label: z.string(), value: z.string() }))
+      .readonly()
+      .describe("What operators have set and the person sees, in words."),
+  },
   content: (t, data) => {
     const fields = data.rows.map((row) => fieldOf(t, row, data.values[row.name] ?? ""));
     return {
@@ -46,12 +62,30 @@ export const profileView: PersonView<ProfileLocals> = personView({
       texts: [t("profile.told")],
       fields,
       actions: [{ name: "submit", label: t("profile.save"), fields: fields.map(({ name }) => name) }],
+      members: { set: data.set.map((each) => inWords(t, each)) },
     };
   },
-  locals: (t, { rows, values }) => ({
+  locals: (t, { rows, values, set }) => ({
     lines: inLines(rows.map((row) => fieldOf(t, row, values[row.name] ?? ""))),
+    set: set.map((each) => inWords(t, each)),
   }),
 });
+
+function inWords(t: Translator, { row, value }: ShownAttribute) {
+  const { name, input } = row;
+  const option = `${input?.optionTexts ?? name}.${textOf(value)}`;
+  // The parts of an address, in their order.
+  const text = typeof value === "object" ? Object.values(value).join(", ") : textOf(value);
+  return { name, label: t(labelKey(row)), value: input?.options === undefined ? text : t(option) };
+}
+
+/** What the person sees and does not change here. */
+const setByOthers = ({ rows, own }: PersonFields, account: AccountRecord): readonly ShownAttribute[] =>
+  rows.flatMap((row) => {
+    const value = valueOf(row, account);
+    if (value === null || !row.isAttribute || row.isHidden || own.includes(row)) return [];
+    return [{ row, value }];
+  });
 
 function fieldOf(t: Translator, row: FieldRow, value: string): PageField {
   const { name, input = { type: "text" } } = row;
@@ -89,17 +123,17 @@ export const profilePage: PersonPage = {
   path: PATH,
   navigation: "profile",
   views: [profileView],
-  show: (visit, { fields }) => shown(visit, fields.own, valuesOf(fields.own, visit.person.account)),
+  show: (visit, { fields }) => shown(visit, fields, valuesOf(fields.own, visit.person.account)),
   async submit(visit, { values: sent }, { accounts, limits, fields, clock }) {
     const { own } = fields;
     const { account } = visit.person;
     const before = valuesOf(own, account);
     const values = typed(own, sent, before);
     const problems = problemsIn(own, values, before, clock);
-    if (problems.length > 0) return shown(visit, own, values, problems);
+    if (problems.length > 0) return shown(visit, fields, values, problems);
     const changes = changesIn(own, values, before);
     if (fields.isTooLarge(fields.stored(account, changes)))
-      return shown(visit, own, values, [{ code: "too-much", fields: [] }]);
+      return shown(visit, fields, values, [{ code: "too-much", fields: [] }]);
     // The point is taken before the answer is known: neither a refusal nor its absence may reveal whether a username
     // is taken.
     const isRenamed = values["username"] !== "" && values["username"] !== before["username"];
@@ -111,7 +145,7 @@ export const profilePage: PersonPage = {
     } catch (error) {
       isTaken = error instanceof NameTaken;
       if (!isTaken) throw error;
-      return shown(visit, own, values, [{ code: "taken", fields: ["username"] }]);
+      return shown(visit, fields, values, [{ code: "taken", fields: ["username"] }]);
     } finally {
       if (!isTaken) await attempt?.withdraw();
     }
@@ -123,12 +157,13 @@ export const profilePage: PersonPage = {
 };
 
 function shown(
-  { locals, show }: PersonVisit,
-  rows: readonly FieldRow[],
+  { locals, person, show }: PersonVisit,
+  fields: PersonFields,
   values: Values,
   problems: readonly Problem[] = [],
 ): Reply {
-  return show(profileView, { ...locals, rows, values, problems });
+  const set = setByOthers(fields, person.account);
+  return show(profileView, { ...locals, rows: fields.own, values, set, problems });
 }
 
 const valuesOf = (rows: readonly FieldRow[], account: AccountRecord): Values =>

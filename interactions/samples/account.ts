@@ -82,8 +82,14 @@ export function accountSamples(text: Text): readonly Sample[] {
     services: [text("News"), text("Video"), text("Radio"), text("Library")],
     now: NOW,
   };
-  const profile = { ...at(text, "profile"), values, rows: sampleFields(["en", "pl"]).own };
-  const address = { ...email, email: text(ADA), isConfirmed: true };
+  const profile = { ...at(text, "profile"), values, rows: sampleFields(["en", "pl"]).own, set: [] };
+  const address = { street_address: text("12 St James’s Square"), locality: text("London") };
+  const attributes = sampleFields(["en"], { phone_number: { edit: "operator" }, address: true });
+  const set = attributes.rows.flatMap((row) => {
+    const value = { phone_number: text("+442079460958"), phone_number_verified: false, address }[row.name];
+    return value === undefined ? [] : [{ row, value }];
+  });
+  const confirmed = { ...email, email: text(ADA), isConfirmed: true };
   const newAddress = { ...email, value: text("ada") };
   const password = { ...at(text, "password"), username: text("ada"), min: 8, isSet: true };
   const deletion = { ...at(text, "delete"), email: text(ADA), notified: [text("News"), text(LONG_NAME)] };
@@ -102,6 +108,7 @@ export function accountSamples(text: Text): readonly Sample[] {
     ...states(profileView, profile, {
       "account-profile": {},
       "account-profile-saved": { rows: sampleFields(["en"]).own, notice: "profile" },
+      "account-profile-set": { set },
       "account-profile-wrong": {
         problems: [
           problem("text", "name"),
@@ -112,7 +119,7 @@ export function accountSamples(text: Text): readonly Sample[] {
       },
       "account-profile-username": { problems: [problem("username", "username")] },
     }),
-    ...states(addressView, address, {
+    ...states(addressView, confirmed, {
       "account-email": {},
       "account-email-changed": { notice: "address" },
       "account-email-not-confirmed": { isConfirmed: false, notice: "addressCancelled" },

@@ -1,4 +1,5 @@
 /** What a sample is, and the person and the moment that all of them show. */
+import type { AccountSettings } from "../../config/attributes.ts";
 import { createPersonFields, type PersonFields } from "../../accounts/profile-fields.ts";
 import type { Page, Pages, Visit } from "../page.ts";
 import type { Problem } from "../steps/step.ts";
@@ -41,11 +42,14 @@ export const problem = (code: string, ...fields: string[]): Problem => ({
 });
 
 /** The fields of a person at a service with these languages, whose registration asks for all. */
-export function sampleFields(locales: readonly string[]): PersonFields {
+export function sampleFields(
+  locales: readonly string[],
+  attributes: AccountSettings["attributes"] = {},
+): PersonFields {
   const optional = { username: "optional", date_of_birth: "optional", gender: "optional" } as const;
   const fields = { name: "required", surname: "required", ...optional } as const;
   return createPersonFields({
-    accounts: { attributes: {} },
+    accounts: { attributes },
     interactions: { locales, reservedUsernames: [], registration: { fields } },
   });
 }

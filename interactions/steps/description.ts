@@ -296,7 +296,9 @@ export function apiLists(
   }));
 }
 
+/** What an operator sets is named with the service: the person can't change it. */
 function shareLabel(t: Translator, field: string): string {
+  if (t.has(`share.${field}`)) return t(`share.${field}`, { service: t("service.name") });
   return t.has(`field.${field}`) ? t(`field.${field}`) : field;
 }
 

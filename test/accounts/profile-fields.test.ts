@@ -202,7 +202,7 @@ describe.each(ROWS)("the field %s of a person", (name, row) => {
       [asked, form.locale],
     ] as const)
       if (each !== undefined && row.texts !== undefined)
-        expect(each.label).toContain(TEXTS(locale)[`attribute.${name}`]);
+        expect(each.label).toContain(TEXTS(locale, {})[`attribute.${name}`]);
   });
 
   it("has an option of accounts create and accounts update", async () => {

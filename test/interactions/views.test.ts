@@ -36,7 +36,7 @@ describe("the texts", () => {
     const chosenByName = new RegExp(
       `^(?:${[
         "mail\\.(?:registration|reset|newAddress|factors|password|recovery|stopped|failures|browser|device)",
-        "field|strength|link|error|problem|label|hint|notice|alternative|gender|boolean",
+        "field|share|strength|link|error|problem|label|hint|notice|alternative|gender|boolean",
         "email\\.problem",
         "ended",
         "methods\\.(?:missing|new|problem)",
