@@ -21,6 +21,7 @@ import {
   isCurrent,
   isCurrentForApi,
   type OidcAccount,
+  readAccount,
   type TokenEpochs,
 } from "./account.ts";
 import { artifactKey } from "./adapter.ts";
@@ -57,7 +58,7 @@ export interface ApiTokens {
     token: { readonly kind: string },
   ): Promise<Record<string, unknown> | undefined>;
   /** `introspection.allowedPolicy` of oidc-provider. */
-  mayIntrospect(client: Client, token: FoundToken): Promise<boolean>;
+  mayIntrospect(ctx: object, client: Client, token: FoundToken): Promise<boolean>;
 }
 
 /** A token as oidc-provider has found it. */
@@ -271,11 +272,12 @@ export function createApiTokens(
 
     // oidc-provider lets every client introspect every token. Here a client may introspect its own tokens that are for
     // no API, and access tokens for the APIs that name it, as long as they are valid.
-    async mayIntrospect(client, token) {
+    async mayIntrospect(ctx, client, token) {
       if (token.kind === "ClientCredentials" || token.aud !== undefined)
         return isValidForApi(client.clientId, token);
       if (token.clientId !== client.clientId || token.resource !== undefined) return false;
-      const record = token.accountId === undefined ? undefined : await accounts.record(token.accountId);
+      const record =
+        token.accountId === undefined ? undefined : await readAccount(ctx, token.accountId, accounts);
       if (record === undefined || !isCurrent(token.generations, record, clientRecord(client))) return false;
       // An access token says it itself.
       if (token.kind === "RefreshToken") token.extra = claimsOf(token);

@@ -216,7 +216,7 @@ function features(
     backchannelLogout: { enabled: configuration.deployments.openid !== undefined },
     introspection: {
       enabled: true,
-      allowedPolicy: (_ctx, client, token) => apis.mayIntrospect(client, token),
+      allowedPolicy: (ctx, client, token) => apis.mayIntrospect(ctx, client, token),
     },
     revocation: {
       enabled: true,
