@@ -243,7 +243,7 @@ const notifications = section({
   allowedReceivers: list(receiver, 0).default([]),
   /** When a failing receiver is paused, and how often it is probed. */
   breaker: section({
-    /** Consecutive failures after which a receiver is paused and probed. Default 5. */
+    /** Consecutive failures after which the circuit of a receiver opens, and it is probed. Default 5. */
     failures: whole(1, 1000).default(5),
     /** Seconds until the first probe; doubled after each failed one. Default 30. */
     probe: timeout.default(30),
