@@ -33,8 +33,9 @@ export class Callers {
   /** All requested changes, by number. */
   readonly entries: Entry[] = [];
   readonly people: readonly Person[];
-  /** How many changes were answered without a fault. */
+  /** How many changes were answered without a fault, and how many were in flight when their process ended. */
   answers = 0;
+  unanswered = 0;
   readonly #random: Random;
   readonly #pending = new Map<number, Pending>();
   readonly #atMember = new Map<Member, Set<number>>();
@@ -73,20 +74,26 @@ export class Callers {
 
   /** Call it when a process has ended: the outcome of what it has not answered is unknown. */
   gone(member: Member): void {
+    this.unanswered += this.inFlight(member);
     for (const number of this.#atMember.get(member) ?? []) this.#settle(number);
   }
 
-  /** Requests this many changes, spread over this many milliseconds. Resolves when none is in flight. */
+  /**
+   * Requests this many changes, spread over this many milliseconds in which a process can take one: what was late would
+   * come all at once, and be over before the next fault. Resolves when none is in flight.
+   */
   async ask(
     apps: readonly Member[],
     plan: { count: number; milliseconds: number; signal: AbortSignal },
   ): Promise<void> {
     const { count, milliseconds, signal } = plan;
-    const began = performance.now();
+    let [passed, before] = [0, performance.now()];
     while (this.entries.length < count) {
       signal.throwIfAborted();
-      const due = Math.min(1, (performance.now() - began) / milliseconds) * count;
-      const free = apps.filter((app) => this.#isFree(app));
+      const [free, now] = [apps.filter((app) => this.#isFree(app)), performance.now()];
+      if (free.length > 0) passed += now - before;
+      before = now;
+      const due = Math.min(1, passed / milliseconds) * count;
       if (this.entries.length >= due || free.length === 0) await pause(TICK);
       else this.#askOnce(free, count);
     }

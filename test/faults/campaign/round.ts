@@ -96,6 +96,10 @@ const STALL_TIMEOUT_MS = 60_000;
 /** Milliseconds within which processes end after SIGTERM. */
 const ENDING = 35_000;
 const LOOK = 100;
+/** Milliseconds between two counts of what waits: the storage has to find it all each time. */
+const COUNT = 1_000;
+/** The longest time for which the storage may answer nothing when all faults are over. */
+const OUTAGE_TIMEOUT_MS = 300_000;
 /** Milliseconds before connections are counted. */
 const SETTLED = 2_500;
 /** The fewest kills and repeats that a round must see, and how many times longer than planned that may take. */
@@ -197,6 +201,7 @@ export class Round {
   #isShaken(): boolean {
     const { redisRestarts, redisFlushes, storageKills, storageStops } = this.#faults;
     const enough = sum(this.#workers, "kills") >= SHAKEN.kills && this.#receivers.repeats() >= SHAKEN.repeats;
+    if (this.#callers.unanswered === 0) return false;
     if (this.#redis !== undefined && redisRestarts + redisFlushes === 0) return false;
     return enough && (this.#place.servers.length === 0 || (storageKills > 0 && storageStops > 0));
   }
@@ -207,10 +212,11 @@ export class Round {
     await this.#untilDelivered(reader);
     const excess = await this.#tooManyConnections();
     const badEndings = await this.#end();
-    const committed = await reader.committed();
-    const contradictions = await reader.contradictions();
+    const committed = await this.#read(() => reader.committed());
+    const contradictions = await this.#read(() => reader.contradictions());
     const changes = audit(this.#callers.entries, committed);
-    const deliveries = judge(expectedFrom(committed), this.#receivers.arrivals, await reader.deliveries());
+    const stored = await this.#read(() => reader.deliveries());
+    const deliveries = judge(expectedFrom(committed), this.#receivers.arrivals, stored);
     const { faults } = this.#receivers;
     return {
       counts: {
@@ -232,14 +238,24 @@ export class Round {
   async #untilDelivered(reader: Reader): Promise<void> {
     let [least, until] = [Infinity, performance.now() + STALL_TIMEOUT_MS];
     for (;;) {
-      // Retries if the storage does not answer, because the unfinished work of killed processes may block it for a
-      // while.
-      const waiting = await reader.waiting().catch((error: unknown) => {
-        if (error instanceof StorageUnavailable) return Infinity;
-        throw error;
-      });
+      const asked = performance.now();
+      const waiting = await this.#read(() => reader.waiting());
+      until += performance.now() - asked;
       if (waiting < least) [least, until] = [waiting, performance.now() + STALL_TIMEOUT_MS];
       if (waiting === 0 || performance.now() > until) return;
+      await pause(COUNT, undefined, { signal: this.#options.signal });
+    }
+  }
+
+  /** Reads again if the storage does not answer, which loses nothing: what killed processes began may block it for a while. */
+  async #read<T>(read: () => Promise<T>): Promise<T> {
+    const end = performance.now() + OUTAGE_TIMEOUT_MS;
+    for (;;) {
+      try {
+        return await read();
+      } catch (error) {
+        if (!(error instanceof StorageUnavailable) || performance.now() > end) throw error;
+      }
       await pause(LOOK, undefined, { signal: this.#options.signal });
     }
   }
