@@ -28,7 +28,7 @@ import type { Pages } from "../interactions/page.ts";
 import { createInteractions, type Interactions } from "../interactions/own-routes.ts";
 import type { Notifications } from "../notifier/operations.ts";
 import { createNotifier } from "../notifier/notifier.ts";
-import { createBackchannelLogout } from "../provider/sessions/backchannel-logout.ts";
+import { createBackchannelLogout, type Pause } from "../provider/sessions/backchannel-logout.ts";
 import { type Health, keptSessions, storageHealth } from "../records/health.ts";
 import { MAIL_KINDS } from "../records/people/mail-kinds.ts";
 import { createStorageServices } from "../records/services.ts";
@@ -153,6 +153,8 @@ interface StartOptions {
   readonly warmsUp?: boolean | undefined;
   /** Hashes passwords at the lowest cost that Argon2 accepts. Default `false`: at the cost of the configuration. */
   readonly cheapHashes?: boolean | undefined;
+  /** Waits between two attempts to send a logout token. Default: a timer. */
+  readonly pause?: Pause | undefined;
   /** Called with each new instance of oidc-provider, before it serves. */
   readonly onProvider?: ((provider: Provider, configuration: Configuration) => void) | undefined;
 }
@@ -166,6 +168,7 @@ async function build(
     interrupt,
     warmsUp = false,
     cheapHashes,
+    pause,
     onProvider,
   }: StartOptions & {
     readonly role: Role;
@@ -198,7 +201,8 @@ async function build(
     // Accounts and the HTTP side depend on each other: account changes end sessions, whose clients get a logout token.
     let http: Services | undefined;
     let closing: Promise<void> | undefined;
-    const backchannel = createBackchannelLogout(() => http!.currentProvider().provider, events, onWarning);
+    const signingProvider = () => http!.currentProvider().provider;
+    const backchannel = createBackchannelLogout(signingProvider, events, onWarning, pause);
     const below = createAccountServices(
       {
         ...base,

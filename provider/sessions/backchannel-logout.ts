@@ -5,6 +5,7 @@
  */
 import { type IncomingMessage, request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
+import { setTimeout } from "node:timers/promises";
 import type { Provider } from "oidc-provider";
 import type { Configuration } from "../../config/configuration.ts";
 import type { StoredArtifact } from "../../records/artifacts/artifact.ts";
@@ -34,7 +35,12 @@ export interface BackchannelLogout {
 }
 
 /** Before the second and the third attempt. */
-const RETRY_DELAYS_SECONDS = [2, 10];
+const RETRY_DELAYS_MS = [2_000, 10_000];
+
+/** Waits for the next attempt. Rejects as soon as the signal aborts. */
+export type Pause = (ms: number, signal: AbortSignal) => Promise<unknown>;
+
+const timer: Pause = (ms, signal) => setTimeout(ms, undefined, { signal, ref: false });
 
 const REFUSAL = "too many logout tokens wait";
 /** Beyond these, a client that answers slowly would fill the memory. */
@@ -89,19 +95,19 @@ export function failureText({ client_id, reason, attempts }: ServiceEvents["back
 /**
  * @param currentProvider the instance that signs the tokens.
  * @param onWarning called with a sentence for each client that could not be notified.
+ * @param pause default: a timer, which keeps no process alive.
  */
 export function createBackchannelLogout(
   currentProvider: () => Pick<Provider, "Client">,
   events: ServiceEmitter,
   onWarning: (text: string) => void,
+  pause: Pause = timer,
 ): BackchannelLogout {
   const all = new FairQueue(IN_ALL);
   const byClient = new Map<string, FairQueue>();
   /** Tokens that are neither delivered nor given up. */
   const pending = new Running();
-  /** The timers of later attempts, each with the function that gives up. */
-  const later = new Map<NodeJS.Timeout, () => void>();
-  let isStopped = false;
+  const stopping = new AbortController();
 
   /** @param attempts how many there were. */
   function giveUp({ client_id }: Logout, reason: BackchannelFailure, attempts: number): void {
@@ -127,7 +133,7 @@ export function createBackchannelLogout(
     const leave = await queueOf(client_id).enter(client_id);
     const leaveAll = await all.enter(client_id);
     try {
-      if (isStopped) return "closed";
+      if (stopping.signal.aborted) return "closed";
       // What the client is now decides, not what it was when the session ended.
       await (await clientOf(client_id))?.sendLogoutToken(sub, sid);
       return undefined;
@@ -139,16 +145,12 @@ export function createBackchannelLogout(
     }
   }
 
-  /** Resolves when the next attempt is due; `false` if there is none, because the queue was stopped. */
-  function due(seconds: number): Promise<boolean> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(() => {
-        later.delete(timer);
-        resolve(true);
-      }, seconds * 1000).unref();
-      later.set(timer, () => resolve(false));
-    });
-  }
+  /** @returns whether there is another attempt, which is due now. */
+  const isDue = (delayMs: number): Promise<boolean> =>
+    pause(delayMs, stopping.signal).then(
+      () => true,
+      () => false,
+    );
 
   async function deliver(logout: Logout): Promise<void> {
     const { client_id } = logout;
@@ -163,8 +165,8 @@ export function createBackchannelLogout(
       attempts += 1;
       if (reason === undefined) return void events.emit("backchannel.delivered", { client_id, attempts });
       // The address rules will not change within seconds.
-      const delay = reason === "refused_address" ? undefined : RETRY_DELAYS_SECONDS[attempts - 1];
-      if (delay === undefined || isStopped || !(await due(delay))) return giveUp(logout, reason, attempts);
+      const delayMs = reason === "refused_address" ? undefined : RETRY_DELAYS_MS[attempts - 1];
+      if (delayMs === undefined || !(await isDue(delayMs))) return giveUp(logout, reason, attempts);
     }
   }
 
@@ -187,12 +189,7 @@ export function createBackchannelLogout(
     },
     settled: (timeoutMs) => pending.idle(timeoutMs),
     async stop() {
-      isStopped = true;
-      for (const [timer, abandon] of later) {
-        clearTimeout(timer);
-        abandon();
-      }
-      later.clear();
+      stopping.abort();
       await pending.idle(STOP_TIMEOUT_MS);
     },
   };

@@ -1,10 +1,11 @@
 /** Logout tokens to real receivers that misbehave. */
-import { afterEach, describe, expect, it, jest } from "@jest/globals";
+import { afterEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { createSignInService } from "../../lib/index.ts";
 import { BACKCHANNEL_FAILURES, type ServiceEvents } from "../../core/events.ts";
 import { tableAfter } from "../examples/documents.ts";
 import { bodyOf, bytesPeer, httpPeer, type Peer, tcpPeer } from "../notifier/peers.ts";
+import type { Pause } from "../../provider/sessions/backchannel-logout.ts";
 import { relyingParty } from "./relying-party.ts";
 import {
   ADA,
@@ -21,17 +22,15 @@ type Failed = ServiceEvents["backchannel.failed"];
 const PLANTED = "planted-by-the-receiver";
 const LOOPBACK = { notifications: { allowedReceivers: ["127.0.0.1"] } };
 
-let running: RunningService | undefined;
 const peers: Peer[] = [];
 afterEach(async () => {
-  jest.restoreAllMocks();
+  pauses.length = 0;
   for (const peer of peers.splice(0)) await peer.close();
 });
 
-async function start(config: RunningOptions["config"]): Promise<RunningService> {
-  running = await startService(config === undefined ? {} : { config });
-  return running;
-}
+/** The seconds between attempts, which take no time here. */
+const pauses: number[] = [];
+const pause: Pause = async (ms) => void pauses.push(ms / 1000);
 
 async function opened(peer: Promise<Peer>): Promise<Peer> {
   peers.push(await peer);
@@ -63,19 +62,6 @@ function failures({ service }: RunningService, count: number): Promise<Failed[]>
     if (found.length === count) resolve(found.toSorted((a, b) => a.client_id.localeCompare(b.client_id)));
   });
   return promise;
-}
-
-/** The pauses between attempts take no time from here on. @returns their seconds. */
-function skipPauses(): number[] {
-  const pauses: number[] = [];
-  const real = setTimeout;
-  const skipping = (run: () => void, timeoutMs = 0, ...values: []): NodeJS.Timeout => {
-    if (new Error().stack?.includes("at due ") !== true) return real(run, timeoutMs, ...values);
-    pauses.push(timeoutMs / 1000);
-    return real(run, 0);
-  };
-  jest.spyOn(globalThis, "setTimeout").mockImplementation(skipping);
-  return pauses;
 }
 
 /** The warnings in the log. */
@@ -111,9 +97,8 @@ describe("a back-channel logout", () => {
     const talking = await opened(bytesPeer(`${PLANTED}\r\n\r\n`));
     const closed = await httpPeer(() => undefined);
     await closed.close();
-    const service = await start(LOOPBACK);
+    const service = await startService({ config: LOOPBACK, pause });
     const failed = failures(service, 7);
-    const pauses = skipPauses();
     await endSessions(service, {
       "a-500": urlOf(answering),
       "b-redirect": urlOf(redirecting),
@@ -151,10 +136,9 @@ describe("a back-channel logout", () => {
     const peer = await opened(
       httpPeer((_request, response) => void response.writeHead(statuses.shift() ?? 500).end()),
     );
-    const service = await start(LOOPBACK);
+    const service = await startService({ config: LOOPBACK, pause });
     const { promise: delivered, resolve } = Promise.withResolvers<unknown>();
     service.service.events.on("backchannel.delivered", resolve);
-    skipPauses();
     await endSessions(service, { patient: urlOf(peer) });
     expect(await delivered).toEqual({ client_id: "patient", attempts: 2 });
     expect(warnings(service)).toEqual([]);
@@ -175,7 +159,7 @@ describe("a back-channel logout", () => {
           response.end();
         }),
       );
-      const service = await start(config);
+      const service = await startService({ config });
       const failed = failures(service, 1);
       await endSessions(service, { inside: urlOf(peer) });
       expect(await failed).toEqual([{ client_id: "inside", reason: "refused_address", attempts: 1 }]);
@@ -194,12 +178,11 @@ describe("a back-channel logout", () => {
     const peer = await opened(
       httpPeer((_request, response) => void response.writeHead(500).end(() => resolve())),
     );
-    const service = await start(LOOPBACK);
+    const service = await startService({ config: LOOPBACK });
     const failed = failures(service, 1);
     await endSessions(service, { late: urlOf(peer) });
     await firstAttempt;
     await service.close();
-    running = undefined;
     expect(await failed).toEqual([{ client_id: "late", reason: "status", attempts: 1 }]);
     expect(warnings(service)).toHaveLength(1);
   });

@@ -21,6 +21,7 @@ import type { NewClient } from "../../accounts/clients/client-schema.ts";
 import type { Seed } from "../../lib/seed.ts";
 import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
 import { createSignInServiceOver, type SignInService } from "../../lib/service.ts";
+import type { Pause } from "../../provider/sessions/backchannel-logout.ts";
 import { openStorage, type Storage } from "../../records/storage.ts";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { followClock } from "../../testing/provider-clock.ts";
@@ -146,6 +147,8 @@ export interface RunningOptions {
   readonly storage?: (opened: Storage) => Storage;
   /** The same for the stores of its records. */
   readonly through?: (store: RecordStore) => RecordStore;
+  /** What logout tokens do between two attempts. Default: they wait. */
+  readonly pause?: Pause;
   /** Default: any free port. */
   readonly port?: number;
   /** Middleware of the host application, in front of the service's. */
@@ -200,8 +203,10 @@ export async function storageIn(folder: string): Promise<StorageConfig> {
 export const startWithClock = (
   config: SignInServiceConfig,
   open: typeof openStorage = openStorage,
+  { pause }: Pick<RunningOptions, "pause"> = {},
 ): Promise<SignInService> =>
   createSignInServiceOver(config, open, {
+    pause,
     ...(config.clock !== undefined && { onProvider: followClock }),
     cheapHashes: config.passwords === undefined,
   });
@@ -256,7 +261,7 @@ export async function startService(options: RunningOptions = {}): Promise<Runnin
     ...config,
     deployments,
   };
-  const service = await startWithClock(settings, open);
+  const service = await startWithClock(settings, open, options);
   try {
     await applySeed(service, SEED);
   } catch (error) {
