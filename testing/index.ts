@@ -9,7 +9,7 @@ export {
   type TestSignInConfig,
 } from "./test-sign-in.ts";
 export type {
-  SignInOptions,
+  SignInAnswers,
   SignInResult,
   TestAnswer,
   TestClient,

@@ -19,16 +19,24 @@ import { openSealer } from "../accounts/keys/service-keys.ts";
 import { createSignInServiceOver, type SignInService, withoutInternals } from "../lib/service.ts";
 import { addPhone } from "./add-passkey.ts";
 import type { AuthenticatorOptions, TestAuthenticator } from "./authenticator.ts";
-import { Browser, UnexpectedAnswer } from "./browser/browser.ts";
+import { Browser } from "./browser/browser.ts";
 import { createTestDelivering, type TestDelivering } from "./deliver-due.ts";
 import { createStorageFaults, type StorageFaults } from "./storage-faults.ts";
 import { followClock } from "./provider-clock.ts";
-import { type SignInOptions, TestClient, type TestPerson, type TestTokens } from "./test-client.ts";
+import {
+  readTokens,
+  type RequestParameters,
+  type SignInAnswers,
+  TestClient,
+  type TestPerson,
+  type TestTokens,
+} from "./test-client.ts";
 import { TestClock } from "./test-clock.ts";
 import { TestReceiver } from "./test-receiver.ts";
 import type { MailMessage } from "../config/mail.ts";
 import type { ImportedAccount } from "../accounts/account-schema.ts";
-import type { NewClient } from "../accounts/clients/client-schema.ts";
+import { DEFAULT_KIND, KINDS } from "../accounts/clients/client-kinds.ts";
+import type { AnyNewClient } from "../accounts/clients/client-schema.ts";
 
 /** The configuration, in which everything is optional. The clock is the test's. */
 export type TestSignInConfig = Partial<Omit<SignInServiceConfig, "clock">>;
@@ -52,6 +60,11 @@ export interface ApiTokenOptions {
   /** Default: all scopes of the API. */
   readonly scopes?: readonly string[];
 }
+
+/** The settings of a client of any kind, in which everything but the kind is optional. */
+type TestClientSettings<C = AnyNewClient> = C extends AnyNewClient
+  ? Partial<Omit<C, "kind">> & Pick<C, "kind">
+  : never;
 
 /** What {@link createTestSignIn} returns. */
 export interface TestSignIn {
@@ -78,8 +91,9 @@ export interface TestSignIn {
   /**
    * Registers a client, and its service if that does not exist.
    * @param settings as for `clients.register`. Default: first-party, of the service `"1"`.
+   * @returns the client at the `openid` deployment if there is one. `at` gets it at the other.
    */
-  addClient(settings?: Partial<NewClient>): Promise<TestClient>;
+  addClient(settings?: TestClientSettings): Promise<TestClient>;
   /**
    * A whole sign-in in one call: the login form, the consent page and the code, in the browser of the person, who is
    * signed in there afterwards.
@@ -91,7 +105,8 @@ export interface TestSignIn {
   signInAs(
     account: TestPerson | Account | string,
     client: TestClient,
-    options?: SignInOptions,
+    parameters?: RequestParameters,
+    answers?: SignInAnswers,
   ): Promise<TestPerson & { readonly tokens: TestTokens }>;
   /**
    * Gets an access token for an API of the directory, as a client of its service gets one. Each call registers such a
@@ -199,9 +214,9 @@ export async function createTestSignIn(config: TestSignInConfig = {}): Promise<T
     clock,
     urls,
     storage: faults,
-    async signInAs(account, client, options) {
+    async signInAs(account, client, parameters, answers) {
       const person = await personOf(account);
-      return { ...person, tokens: await client.signIn(person, options) };
+      return { ...person, tokens: await client.signIn(person, parameters, answers) };
     },
     async tokenFor(resource, { account, scopes } = {}) {
       const api = await service.directory.apis.find(resource);
@@ -213,14 +228,11 @@ export async function createTestSignIn(config: TestSignInConfig = {}): Promise<T
         const person = await personOf(account);
         await service.accounts.assign(person.account.sub, api.service);
         const client = await test.addClient(settings);
-        return (await client.signIn(person, { parameters })).access_token;
+        return (await client.signIn(person, parameters)).access_token;
       }
-      const machine = await service.clients.register({ ...settings, kind: "machine", name: "Machine" });
-      const client = new TestClient({ ...machine, redirect_uri: CALLBACK, urls });
-      const { status, body } = await client.token({ grant_type: "client_credentials", ...parameters });
-      if (status !== 200)
-        throw new UnexpectedAnswer(`the token endpoint answered ${status}: ${JSON.stringify(body)}`);
-      return String(body["access_token"]);
+      const machine = await test.addClient({ ...settings, kind: "machine" });
+      const answer = await machine.token({ grant_type: "client_credentials", ...parameters });
+      return readTokens(answer).access_token;
     },
     async addReceiver(key = "1", types = NOTIFICATION_TYPES) {
       const credentials = { client_id: "sign-in", client_secret: randomBytes(24).toString("base64url") };
@@ -257,12 +269,13 @@ export async function createTestSignIn(config: TestSignInConfig = {}): Promise<T
       return addPhone({ service: internal }, (await personOf(account)).account.sub, clock, kind);
     },
     async addClient(settings = {}) {
-      const { service: key = "1", redirect_uris = [CALLBACK] } = settings;
+      const { service: key = "1", kind = DEFAULT_KIND, name = `Client of ${key}` } = settings;
       if ((await service.directory.services.find(key)) === undefined)
         await service.directory.services.put(key, { name: `Service ${key}` });
-      const name = settings.name ?? `Client of ${key}`;
-      const credentials = await service.clients.register({ ...settings, name, service: key, redirect_uris });
-      return new TestClient({ ...credentials, redirect_uri: redirect_uris[0] ?? CALLBACK, urls });
+      const usual = KINDS[kind].addresses === null ? {} : { redirect_uris: [CALLBACK] };
+      const client = { ...usual, ...settings, name, service: key };
+      const credentials = await service.clients.register(client as AnyNewClient);
+      return new TestClient({ ...client, ...credentials, urls, scope: "openid" });
     },
     async notifications() {
       const sealer = await openSealer(service.configuration, storage);

@@ -51,18 +51,6 @@ function expectStatus({ status }: { readonly status: number }): void {
   if (status !== 200) throw new Error(`an operation was answered ${status}`);
 }
 
-function introspect(
-  { client_id, client_secret }: TestClient,
-  base: string,
-  token: string,
-): Promise<Response> {
-  return fetch(`${base}/oauth2/introspect`, {
-    method: "POST",
-    headers: { authorization: `Basic ${Buffer.from(`${client_id}:${client_secret}`).toString("base64")}` },
-    body: new URLSearchParams({ token }),
-  });
-}
-
 async function countChanges(test: TestSignIn, count: Count, round: number): Promise<void> {
   const { accounts } = test.service;
   const [one, both] = [await test.addPerson(), await test.addPerson()];
@@ -98,7 +86,7 @@ async function countTokens(test: TestSignIn, client: TestClient, count: Count): 
   await count("refresh", async () => keep(await client.refresh(String(tokens["refresh_token"]))));
   const token = String(tokens["access_token"]);
   await count("userinfo", async () => expectStatus(await client.userinfo(token)));
-  await count("introspection", async () => expectStatus(await introspect(client, base, token)));
+  await count("introspection", async () => expectStatus(await client.post("/oauth2/introspect", { token })));
   await again.browser.get(`${base}/oauth2/logout`);
   await count("sign-out", () => again.browser.submit(again.browser.form("logout"), { logout: "yes" }));
 }
@@ -111,7 +99,7 @@ async function countPasskey(test: TestSignIn, client: TestClient, count: Count):
   const phone = await test.addPasskey(person);
   await count("sign-in by passkey", async () => {
     const browser = new Browser({ stayAt: [`${openid}/`], now: () => 0 });
-    await browser.get(client.authorizationUrl());
+    await browser.get(client.authorizeUrl());
     const asked = tagsNamed(browser.html, "form").find(({ attributes }) => attributes.has("data-passkey"));
     const request = JSON.parse(asked?.attributes.get("data-passkey") ?? "") as Parameters<
       typeof phone.get

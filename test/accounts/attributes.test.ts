@@ -11,7 +11,8 @@ import { createClaims } from "../../provider/claims.ts";
 import { openStorage } from "../../records/storage.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { changeAccount } from "../records/rules/stage.ts";
-import { readTokens, relyingParty, signIn } from "../flows/relying-party.ts";
+import { readTokens } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "../flows/clients.ts";
 import { NEWS, PARTNER, SHOP } from "../flows/running-service.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { ADDED, WITHOUT } from "./added-fields.ts";
@@ -30,7 +31,7 @@ afterAll(() => at.close());
 
 describe("a field that a service adds", () => {
   it("is read by a client that asks, after the person has seen it by its label", async () => {
-    const party = relyingParty(at.running, "openid", PARTNER);
+    const party = clientAt(at.running, "openid", PARTNER);
     const account = await service.accounts.create({
       email: at.newEmail(),
       password: PASSWORD,
@@ -63,7 +64,7 @@ describe("a field that a service adds", () => {
   ])(
     "is read by %s only if it is one of the readers, by scope and by claim",
     async (_name, client, read, granted) => {
-      const party = relyingParty(at.running, "openid", client);
+      const party = clientAt(at.running, "openid", client);
       const account = await service.accounts.create({
         email: at.newEmail(),
         password: PASSWORD,
@@ -94,7 +95,7 @@ describe("a field that a service adds", () => {
   );
 
   it("is left out for a third party, when it joins a scope after the consent", async () => {
-    const party = relyingParty(at.running, "openid", PARTNER);
+    const party = clientAt(at.running, "openid", PARTNER);
     const { sub, email } = await service.accounts.create({
       email: at.newEmail(),
       password: PASSWORD,

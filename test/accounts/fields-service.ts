@@ -15,7 +15,7 @@ import type { InternalService } from "../../lib/service.ts";
 import type { AccountRecord, AttributeValue } from "../../records/directory/directory.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { here } from "../cli/here.ts";
-import { relyingParty, signIn } from "../flows/relying-party.ts";
+import { clientAt, signIn } from "../flows/clients.ts";
 import { PARTNER, storageIn } from "../flows/running-service.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
@@ -133,7 +133,7 @@ export async function startFieldsService(): Promise<FieldsService> {
     },
     async registering() {
       const visitor = new JsonVisitor();
-      const party = relyingParty(running, "openid", PARTNER);
+      const party = clientAt(running, "openid", PARTNER);
       const { body } = await visitor.open(party.authorizeUrl({ scope: "openid profile org" }));
       return { visitor, form: (await visitor.act(body, "register")).body };
     },

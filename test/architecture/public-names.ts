@@ -105,7 +105,7 @@ export const PUBLIC_NAMES: Readonly<Record<string, Readonly<Record<string, strin
     TestClock: "a clock that other parts of a test can use",
     TestTokens: "helpers of tests take tokens",
     TestAnswer: "helpers of tests check answers",
-    SignInOptions: "helpers of tests pass options on",
+    SignInAnswers: "helpers of tests pass answers on",
     SignInResult: "helpers of tests check where a sign-in led",
     Browser: "tests that go through pages of their own",
     UnexpectedAnswer: "caught by tests of failures",

@@ -2,7 +2,7 @@
 import { afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { ADA, useService } from "../flows/running-service.ts";
-import { TELEVISION } from "../flows/device-party.ts";
+import { TELEVISION } from "../flows/devices.ts";
 import { type Running, start } from "../examples/processes.ts";
 import { heading, type PageOptions, signIn, useBrowser, violations } from "./chromium.ts";
 

@@ -2,7 +2,7 @@
 import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { totpCode } from "../../testing/totp-code.ts";
-import { newProof } from "../flows/public-party.ts";
+import { newProof } from "../../testing/test-client.ts";
 import {
   onLocalhost,
   type RunningService,
@@ -60,8 +60,8 @@ function authorize(
   { client_id } = VAULT as { client_id: string },
 ): string {
   const parameters = { response_type: "code", client_id, redirect_uri: client.callback };
-  const { code_challenge } = newProof();
-  const query = new URLSearchParams({ ...parameters, code_challenge, code_challenge_method: "S256" });
+  const { request } = newProof();
+  const query = new URLSearchParams({ ...parameters, ...request });
   return `${oauth2}/oauth2/authorize?${query}`;
 }
 

@@ -3,7 +3,7 @@ import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { totpCode } from "../../testing/totp-code.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
-import { newProof } from "../flows/public-party.ts";
+import { newProof } from "../../testing/test-client.ts";
 import { onLocalhost } from "../flows/running-service.ts";
 import { codeIn, startSelfService } from "../interactions/self-service.ts";
 import { expectUsable, heading, type PageOptions, signIn, useBrowser, useClientPage } from "./chromium.ts";
@@ -46,8 +46,8 @@ beforeEach(async () => {
 
 function authorize(): string {
   const parameters = { response_type: "code", client_id: SHOP.client_id, redirect_uri: client.callback };
-  const { code_challenge } = newProof();
-  const query = new URLSearchParams({ ...parameters, code_challenge, code_challenge_method: "S256" });
+  const { request } = newProof();
+  const query = new URLSearchParams({ ...parameters, ...request });
   return `${running.oauth2}/oauth2/authorize?${query}`;
 }
 

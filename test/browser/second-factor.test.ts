@@ -4,7 +4,7 @@ import type { Locator, Page } from "playwright-core";
 import type { PasskeyCreation } from "../../accounts/factors/passkeys.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { addPasskey } from "../../testing/add-passkey.ts";
-import { newProof } from "../flows/public-party.ts";
+import { newProof } from "../../testing/test-client.ts";
 import { ADA, BOB, NEWS, onLocalhost, useService } from "../flows/running-service.ts";
 import {
   addAuthenticator,
@@ -49,9 +49,9 @@ async function createInPage(options: PasskeyCreation): Promise<unknown> {
 
 function authorize(): string {
   const [redirect_uri = ""] = NEWS.redirect_uris;
-  const { code_challenge } = newProof();
+  const { request } = newProof();
   const parameters = { response_type: "code", client_id: NEWS.client_id, redirect_uri, scope: "openid" };
-  const query = new URLSearchParams({ ...parameters, code_challenge, code_challenge_method: "S256" });
+  const query = new URLSearchParams({ ...parameters, ...request });
   return `${running.openid}/oauth2/authorize?${query}`;
 }
 

@@ -6,9 +6,9 @@ import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
 import type { TestAuthenticator } from "../../testing/authenticator.ts";
-import { relyingParty } from "../flows/relying-party.ts";
+import { clientAt } from "../flows/clients.ts";
 import { ADA, NEWS, onLocalhost, type RunningService, startService } from "../flows/running-service.ts";
-import { JsonVisitor } from "../interactions/json-visitor.ts";
+import { JsonVisitor, publicKeyOf } from "../interactions/json-visitor.ts";
 import { configFile, newPlace } from "./backup-stage.ts";
 import { runHere, Workshop } from "./stage.ts";
 
@@ -17,7 +17,7 @@ const workshop = new Workshop();
 
 /** Signs ada in with a code. @returns `signed in`, or the problem of the step. */
 async function show(running: RunningService, action: "submit" | "recovery", code: string): Promise<string> {
-  const news = relyingParty(running, "openid", NEWS);
+  const news = clientAt(running, "openid", NEWS);
   const visitor = new JsonVisitor(news.browser());
   const { body: login } = await visitor.open(news.authorizeUrl({ scope: "openid" }));
   const { username, password } = ADA;
@@ -31,14 +31,13 @@ async function show(running: RunningService, action: "submit" | "recovery", code
 
 /** Signs in with a passkey. @param counter the signature counter that it sends. Default: its real one. */
 async function use(running: RunningService, key: TestAuthenticator, counter?: number): Promise<string> {
-  const visitor = new JsonVisitor(relyingParty(running, "openid", NEWS).browser());
+  const visitor = new JsonVisitor(clientAt(running, "openid", NEWS).browser());
   const { body: login } = await visitor.open(
-    relyingParty(running, "openid", NEWS).authorizeUrl({ scope: "openid" }),
+    clientAt(running, "openid", NEWS).authorizeUrl({ scope: "openid" }),
   );
-  const { href = "" } = login.actions.find(({ name }) => name === "passkey") ?? {};
   const { origin } = new URL(running.openid);
-  const credential = key.get(login.passkey!.publicKey, { origin, ...(counter !== undefined && { counter }) });
-  const { body } = await visitor.post(href, { csrf: login.csrf, credential });
+  const credential = key.get(publicKeyOf(login), { origin, ...(counter !== undefined && { counter }) });
+  const { body } = await visitor.act(login, "passkey", { credential });
   return body.done === true ? "signed in" : (body.notice?.code ?? "");
 }
 

@@ -18,7 +18,7 @@ import { KINDS } from "../../records/all-kinds.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 import type { Running } from "../examples/processes.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
-import { relyingParty } from "../flows/relying-party.ts";
+import { clientAt } from "../flows/clients.ts";
 import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { rounds } from "../rounds.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
@@ -65,10 +65,10 @@ describe("a restored service", () => {
       });
       let running = await startService({ config: config(from.storage) });
       const port = Number(new URL(running.origin).port);
-      let news = relyingParty(running, "openid", NEWS);
+      let news = clientAt(running, "openid", NEWS);
       const browser = news.browser();
-      const tokens = await news.tokens({ scope: "openid" }, ADA, browser);
-      const code = await news.code({}, ADA, browser);
+      const tokens = await news.signIn({ ...ADA, browser }, { scope: "openid" });
+      const code = await news.code({ ...ADA, browser });
       await newsReceiver(running.service, ["PROFILE_CHANGED"]);
       const { ada, bob } = running;
       await running.service.accounts.assign(ada.sub, "9", 7);
@@ -94,7 +94,7 @@ describe("a restored service", () => {
       expect(seen).toMatchObject([{ actor: { kind: "command_line" }, subject: null }]);
       // A later change, whose generation the restored account must never reach.
       await running.service.accounts.endSessions(ada.sub);
-      const late = await news.tokens({ scope: "openid" }, ADA);
+      const late = await news.signIn(ADA, { scope: "openid" });
       await running.close();
 
       copyFileSync(`${from.database}.keys`, `${to.database}.keys`);
@@ -110,7 +110,7 @@ describe("a restored service", () => {
 
       running = await startService({ port, config: { ...config(to.storage), notifications: DELIVERING } });
       const { service } = running;
-      news = relyingParty(running, "openid", NEWS);
+      news = clientAt(running, "openid", NEWS);
       expect([running.ada.sub, running.bob.sub]).toEqual([ada.sub, bob.sub]);
       expect(await service.accounts.find(ada.sub)).toMatchObject({ surname: "Two", services: { 9: 7 } });
       expect(await kidsOf(running)).toEqual(expect.arrayContaining(kids));
@@ -121,7 +121,7 @@ describe("a restored service", () => {
       expect(await news.exchange(code)).toMatchObject({ status: 400, body: { error: "invalid_grant" } });
       await browser.get(news.authorizeUrl({ prompt: "none" }));
       expect(browser.location?.searchParams.get("error")).toBe("login_required");
-      expect(await news.password()).toMatchObject({ status: 200 });
+      expect(await news.password(ADA)).toMatchObject({ status: 200 });
       const { user_id } = await service.accounts.create({ email: "new@example.com" });
       expect(user_id).toBeGreaterThan(1_000_000);
       const { items: records } = await service.audit.list({ action: "storage.restored" });

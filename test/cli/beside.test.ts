@@ -7,9 +7,17 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { createSignInService } from "../../lib/index.ts";
 import { pino } from "pino";
 import { COMMANDS } from "../../cli/commands.ts";
-import { BOB, NEWS, type RunningService, SHOP, startService, storageIn } from "../flows/running-service.ts";
+import { clientAt } from "../flows/clients.ts";
+import {
+  ADA,
+  BOB,
+  NEWS,
+  type RunningService,
+  SHOP,
+  startService,
+  storageIn,
+} from "../flows/running-service.ts";
 import { httpPeer } from "../notifier/peers.ts";
-import { relyingParty } from "../flows/relying-party.ts";
 import { openOwnRedis } from "../servers/redis.ts";
 import { here } from "./here.ts";
 import { everythingIn } from "./stage.ts";
@@ -44,16 +52,16 @@ async function command(...words: readonly string[]): Promise<Record<string, unkn
 
 describe("beside a running server", () => {
   it("a client is refused as soon as it is disabled, and its old secret as soon as it has a new one [D-CLI-5]", async () => {
-    const news = relyingParty(running, "openid", NEWS);
-    let { refresh_token } = await news.tokens();
+    const news = clientAt(running, "openid", NEWS);
+    let { refresh_token } = await news.signIn(ADA);
     const refreshed = async (client = NEWS): Promise<number> =>
-      (await relyingParty(running, "openid", client).refresh(refresh_token)).status;
+      (await clientAt(running, "openid", client).refresh(refresh_token)).status;
     expect(await refreshed()).toBe(200);
     await command("clients", "disable", "news");
     expect(await refreshed()).toBe(400);
     await command("clients", "enable", "news");
     expect(await refreshed()).toBe(400);
-    ({ refresh_token } = await news.tokens());
+    ({ refresh_token } = await news.signIn(ADA));
     expect(await refreshed()).toBe(200);
     const { client_secret } = await command("clients", "rotate-secret", "news", "--yes");
     expect(await refreshed()).toBe(400);
@@ -74,38 +82,38 @@ describe("beside a running server", () => {
       client_id: "well",
       backchannel_logout_uri: address("well"),
     });
-    const ill = relyingParty(running, "openid", client);
+    const ill = clientAt(running, "openid", client);
     const browser = ill.browser({ stopAt: [...NEWS.redirect_uris, ...SHOP.redirect_uris] });
-    await ill.code({}, BOB, browser);
-    await relyingParty(running, "openid", { ...SHOP, client_id: "well" }).code({}, BOB, browser);
+    await ill.code({ ...BOB, browser });
+    await clientAt(running, "openid", { ...SHOP, client_id: "well" }).code({ ...BOB, browser });
     const ended = await here(["sessions", "end", running.bob.sub, "--config", join(folder, "config.json")]);
     await peer.close();
     expect(asked.toSorted()).toEqual(["/ill", "/ill", "/ill", "/well"]);
-    expect([ended.code, ended.err]).toEqual([
-      0,
-      "Notifying the clients of the sessions that have ended …\n" +
-        "ill was not notified that a session ended (status, after 3 attempts)\n",
-    ]);
+    expect(ended.code).toBe(0);
+    // Beside load, an attempt may take longer than the service waits.
+    expect(ended.err).toMatch(
+      /^Notifying the clients of the sessions that have ended …\nill was not notified that a session ended \((?:status|timeout), after 3 attempts\)\n$/,
+    );
     await running.service.clients.remove("ill");
     await running.service.clients.remove("well");
   });
 
   it("an account is refused as soon as it is disabled, or its sessions and tokens have ended [D-CLI-5]", async () => {
     const { client_secret } = await command("clients", "rotate-secret", "news", "--yes");
-    const news = relyingParty(running, "openid", { ...NEWS, client_secret: String(client_secret) });
+    const news = clientAt(running, "openid", { ...NEWS, client_secret: String(client_secret) });
     const browser = news.browser();
-    const first = await news.tokens({}, undefined, browser);
+    const first = await news.signIn({ ...ADA, browser });
     expect((await news.userinfo(first.access_token)).status).toBe(200);
     await command("accounts", "revoke-tokens", running.ada.sub);
     expect((await news.userinfo(first.access_token)).status).toBe(400);
     expect(await news.silently(browser)).toBe("code");
     await command("sessions", "end", running.ada.sub);
     expect(await news.silently(browser)).toBe("login_required");
-    const second = await news.tokens();
+    const second = await news.signIn(ADA);
     await command("accounts", "disable", running.ada.sub);
     expect((await news.userinfo(second.access_token)).status).toBe(400);
     await command("accounts", "enable", running.ada.sub);
-    expect((await news.tokens()).access_token).toMatch(/^[\w-]{43}$/u);
+    expect((await news.signIn(ADA)).access_token).toMatch(/^[\w-]{43}$/u);
   });
 });
 

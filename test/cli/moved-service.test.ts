@@ -3,7 +3,8 @@ import { readFileSync } from "node:fs";
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
-import { type RelyingParty, readTokens, relyingParty } from "../flows/relying-party.ts";
+import { readTokens, type TestClient } from "../../testing/test-client.ts";
+import { clientAt } from "../flows/clients.ts";
 import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
@@ -26,10 +27,7 @@ const config = (place: Addresses, worker: boolean): Omit<SignInServiceConfig, "d
   notifications: { allowedReceivers: ["127.0.0.1"], worker, poll: 0.05 },
 });
 
-async function isSignedIn(
-  party: RelyingParty,
-  browser: ReturnType<RelyingParty["browser"]>,
-): Promise<boolean> {
+async function isSignedIn(party: TestClient, browser: ReturnType<TestClient["browser"]>): Promise<boolean> {
   await browser.get(party.authorizeUrl({ prompt: "none" }));
   return browser.location?.searchParams.has("code") ?? false;
 }
@@ -60,11 +58,11 @@ async function move(
   const configured = own === undefined ? {} : { keys: { secrets: [...own] } };
   let running = await startService({ config: { ...config(from, false), ...configured } });
   const port = Number(new URL(running.origin).port);
-  let news = relyingParty(running, "openid", NEWS);
+  let news = clientAt(running, "openid", NEWS);
   const browser = news.browser();
-  const tokens = await news.tokens({ scope: "openid" }, ADA, browser);
-  const code = await news.code({}, ADA, browser);
-  const spent = await news.code({}, ADA, browser);
+  const tokens = await news.signIn({ ...ADA, browser }, { scope: "openid" });
+  const code = await news.code({ ...ADA, browser });
+  const spent = await news.code({ ...ADA, browser });
   readTokens(await news.exchange(spent));
   await receive(running);
   await running.service.accounts.assign(running.ada.sub, "9", 7);
@@ -89,7 +87,7 @@ async function move(
   const arrived = inbox.arrived.length;
   running = await startService({ port, config: { ...config(place, true), keys: { secrets: [...secrets] } } });
   try {
-    news = relyingParty(running, "openid", NEWS);
+    news = clientAt(running, "openid", NEWS);
     expect({ ada: running.ada.sub, bob: running.bob.sub }).toEqual(before);
     expect(await news.userinfo(tokens.access_token)).toMatchObject({
       status: 200,
@@ -100,7 +98,7 @@ async function move(
     expect(await news.profile(refreshed.access_token)).toMatchObject({ body: { surname: "Three" } });
     expect(await news.exchange(code)).toMatchObject({ status: 200 });
     expect(await news.exchange(spent)).toMatchObject({ status: 400, body: { error: "invalid_grant" } });
-    expect(await news.password()).toMatchObject({ status: 200 });
+    expect(await news.password(ADA)).toMatchObject({ status: 200 });
     const keys = await fetch(`${running.openid}/oauth2/jwks`).then((answer) => answer.text());
     expect(keys).toBe(signingKey);
     await inbox.until((all) => all.length >= arrived + 3);

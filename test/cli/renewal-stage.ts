@@ -3,8 +3,15 @@ import { expect } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { Browser } from "../../testing/browser/browser.ts";
-import { type Codes, DeviceParty, TELEVISION } from "../flows/device-party.ts";
-import { basic, type RelyingParty, relyingParty, send, signIn, type Tokens } from "../flows/relying-party.ts";
+import { TELEVISION } from "../flows/devices.ts";
+import { clientAt, signIn } from "../flows/clients.ts";
+import {
+  type TestClient,
+  basic,
+  type DeviceCodes,
+  send,
+  type TestTokens,
+} from "../../testing/test-client.ts";
 import { ADA, BOB, NEWS, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
 import { API, ARTICLES, READER, registerReader, RIGHTS } from "../flows/sample-apis.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
@@ -95,9 +102,9 @@ export interface Held {
   /** At the sign-in form. */
   readonly running: Browser;
   readonly code: string;
-  readonly tokens: Tokens;
+  readonly tokens: TestTokens;
   readonly machine: string;
-  readonly device: Codes;
+  readonly device: DeviceCodes;
   readonly pushed: string;
   /** Of may, spared her second factor. */
   readonly remembered: JsonVisitor;
@@ -114,7 +121,7 @@ const form = (parameters: Record<string, string>) => ({
   body: new URLSearchParams(parameters),
 });
 
-const ofNews = ({ running }: Stage): RelyingParty => relyingParty(running, "openid", NEWS);
+const ofNews = ({ running }: Stage): TestClient => clientAt(running, "openid", NEWS);
 
 /** Signs may in. @returns the step after the password. */
 async function passwordOfMay(stage: Stage, visitor: JsonVisitor) {
@@ -138,7 +145,7 @@ async function remember(stage: Stage): Promise<JsonVisitor> {
 
 async function resetLinkOf({ running, mails }: Stage, { username, email }: typeof BOB): Promise<string> {
   const visitor = new JsonVisitor();
-  const { body: login } = await visitor.open(relyingParty(running, "openid", NEWS).authorizeUrl());
+  const { body: login } = await visitor.open(clientAt(running, "openid", NEWS).authorizeUrl());
   const { body: asked } = await visitor.act(login, "forgot-password");
   await visitor.act(asked, "submit", { username });
   return mails.to(email, linkIn);
@@ -166,8 +173,8 @@ export async function holdEverything(stage: Stage): Promise<Held> {
   const undoLink = await moveEve(stage);
   const held: Held = {
     session,
-    tokens: await news.tokens({ scope: "openid" }, ADA, session),
-    code: await news.code({}, ADA, session),
+    tokens: await news.signIn({ ...ADA, browser: session }, { scope: "openid" }),
+    code: await news.code({ ...ADA, browser: session }),
     running: await news.browser().get(news.authorizeUrl()),
     machine: String(
       (
@@ -177,14 +184,14 @@ export async function holdEverything(stage: Stage): Promise<Held> {
         })
       ).body["access_token"],
     ),
-    device: await new DeviceParty(running, "openid").codes(),
+    device: await clientAt(running, "openid", TELEVISION).deviceCodes(),
     pushed: String(
       (
         await send(`${running.openid}/oauth2/par`, {
           ...form({
             client_id: NEWS.client_id,
             response_type: "code",
-            redirect_uri: news.redirectUri,
+            redirect_uri: news.redirect_uri,
             scope: "openid",
           }),
           headers: { authorization: basic(NEWS) },
@@ -205,7 +212,7 @@ export async function whatIsValid(stage: Stage, held: Held): Promise<Readonly<Re
   const { running } = stage;
   const news = ofNews(stage);
   const pushed = new URLSearchParams({ client_id: NEWS.client_id, request_uri: held.pushed });
-  const device = await new DeviceParty(running, "openid").poll(held.device);
+  const device = await clientAt(running, "openid", TELEVISION).poll(held.device);
   const introspected = await send(`${running.openid}/oauth2/introspect`, {
     ...form({ token: held.machine }),
     headers: { authorization: basic(READER) },

@@ -11,7 +11,7 @@ import { decodeProtectedHeader } from "jose";
 import { createLogger } from "../../core/logger.ts";
 import { createSignInService } from "../../lib/service.ts";
 import { ADA, BOB, NEWS, type RunningService } from "../flows/running-service.ts";
-import { relyingParty } from "../flows/relying-party.ts";
+import { clientAt } from "../flows/clients.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
 import { configFile, newPlace } from "./backup-stage.ts";
@@ -272,7 +272,7 @@ describe.each(CASES)("after %s", (_name, newWay, words, noticed, valid = NOTHING
       expect(await guardOfEve(stage)).toBe(EVE.email);
       const { user_id } = await running.service.accounts.create({ email: "new@example.com" });
       expect(user_id).toBeGreaterThanOrEqual(lost.user_id + 999_999);
-      const { id_token = "" } = await relyingParty(running, "openid", NEWS).tokens({ scope: "openid" }, ADA);
+      const { id_token = "" } = await clientAt(running, "openid", NEWS).signIn(ADA, { scope: "openid" });
       expect(oldKeys).not.toContain(decodeProtectedHeader(id_token).kid);
       const published = (await running.service.keys.list()).items.map(({ kid, state }) => [kid, state]);
       expect(published).toEqual(expect.arrayContaining(oldKeys.map((kid) => [kid, "retired"])));

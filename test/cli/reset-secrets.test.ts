@@ -11,8 +11,9 @@ import { MAIL, sealMail } from "../../records/people/mail-kinds.ts";
 import { STORAGE_IDENTITY, type StorageIdentity } from "../../records/storage-identity.ts";
 import { createSignInService } from "../../lib/service.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
-import { relyingParty } from "../flows/relying-party.ts";
+import { clientAt } from "../flows/clients.ts";
 import {
+  ADA,
   BOB,
   NEWS,
   onLocalhost,
@@ -72,8 +73,8 @@ async function fill(running: RunningService): Promise<{ readonly tokens: string[
   await service.accounts.assign(ada.sub, "9", 5);
   await service.accounts.update(ada.sub, { surname: "Waiting" });
   await service.accounts.setPassword(bob.sub, "a new password of bob");
-  const party = relyingParty(running, "openid", NEWS);
-  const { access_token, refresh_token } = await party.tokens({ scope: "openid" });
+  const party = clientAt(running, "openid", NEWS);
+  const { access_token, refresh_token } = await party.signIn(ADA, { scope: "openid" });
   return { tokens: [access_token, refresh_token] };
 }
 
@@ -142,15 +143,15 @@ describe("keys reset --lost", () => {
       expect((await service.keys.list()).items.filter(({ kid }) => kids.has(kid))).toEqual([]);
       expect(await passkeysOfEve(after)).toEqual(passkeys);
       expect(await service.accounts.factors(bob.sub)).toMatchObject({ app: null, passkeys: [] });
-      const party = relyingParty(after, "openid", NEWS);
+      const party = clientAt(after, "openid", NEWS);
       expect((await party.refresh(tokens[1] ?? "")).body).toMatchObject({ error: "invalid_client" });
       expect((await party.userinfo(tokens[0] ?? "")).status).toBe(400);
       const { client_secret } = await service.clients.rotateSecret(NEWS.client_id);
-      const again = relyingParty(after, "openid", { ...NEWS, client_secret });
+      const again = clientAt(after, "openid", { ...NEWS, client_secret });
       expect((await again.refresh(tokens[1] ?? "")).body).toMatchObject({ error: "invalid_grant" });
-      await expect(again.tokens({}, BOB)).rejects.toThrow();
+      await expect(again.signIn(BOB)).rejects.toThrow();
       const bobby = { username: BOB.username, password: "a new password of bob" };
-      await expect(again.tokens({}, bobby)).resolves.toMatchObject({ token_type: "bearer" });
+      await expect(again.signIn(bobby)).resolves.toMatchObject({ token_type: "bearer" });
       const [parked] = await storedDeliveries(service.notifications, { receiver: "service:9" });
       expect(parked).toMatchObject({ state: "parked", reason: "payload_unreadable" });
       // With its credentials set again, the receiver gets what happens from now on.

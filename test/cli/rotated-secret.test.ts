@@ -2,7 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, it } from "@jest/globals";
-import { relyingParty } from "../flows/relying-party.ts";
+import { clientAt } from "../flows/clients.ts";
 import { ADA, NEWS, type RunningService, startService, storageIn } from "../flows/running-service.ts";
 import type { StorageConfig } from "../servers/storage.ts";
 import { here, type Outcome } from "./here.ts";
@@ -32,7 +32,7 @@ function command(words: readonly string[], clients: readonly unknown[] = [NEWS])
 }
 
 const statusWith = async (client_secret: string): Promise<number> =>
-  (await relyingParty(running, "oauth2", { ...NEWS, client_secret }).password(ADA)).status;
+  (await clientAt(running, "oauth2", { ...NEWS, client_secret }).password(ADA)).status;
 
 const warnings = (): readonly string[] =>
   running.log.filter((line) => line.includes('"level":40') && line.includes("seed: "));

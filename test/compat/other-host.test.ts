@@ -5,7 +5,7 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Send } from "../../testing/browser/browser.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";
 import { beforeTests } from "../closing.ts";
-import { relyingParty, signIn } from "../flows/relying-party.ts";
+import { clientAt, signIn } from "../flows/clients.ts";
 import { CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 
 const BASE = "http://login.site.localhost";
@@ -165,7 +165,7 @@ describe("another host name", () => {
   });
 
   it("lets people sign in behind a proxy that sends the name of its upstream [D-HOST-2]", async () => {
-    const news = relyingParty({ oauth2: BASE, openid: BASE }, "oauth2", NEWS);
+    const news = clientAt({ oauth2: BASE, openid: BASE }, "oauth2", NEWS);
     const browser = news.browser({ send: viaUpstream });
     await browser.get(news.authorizeUrl());
     expect(browser.visits.map(({ status }) => status)).toEqual([303, 303, 200]);

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, it } from "@jest/globals";
 import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
-import { relyingParty } from "../flows/relying-party.ts";
+import { clientAt } from "../flows/clients.ts";
 import { openOwnRedis } from "../servers/redis.ts";
 import { closing } from "../closing.ts";
 
@@ -42,7 +42,7 @@ const tokenRequest = (origin: string, headers: Record<string, string> = {}): Pro
 describe("a request", () => {
   it("is one line with its template and its client, and names nobody [D-LOG-1, D-LOG-3]", async () => {
     running = await startService();
-    const party = relyingParty(running, "oauth2", NEWS);
+    const party = clientAt(running, "oauth2", NEWS);
     await party.browser().get(party.authorizeUrl());
     await tokenRequest(running.oauth2);
     let found = await lines(running, 3);

@@ -7,8 +7,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/glob
 import { Browser } from "../../testing/browser/browser.ts";
 import { blocks, textOf } from "../examples/documents.ts";
 import { freePorts } from "../examples/processes.ts";
-import { relyingParty } from "../flows/relying-party.ts";
-import { NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { clientAt } from "../flows/clients.ts";
+import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { programFor } from "../machine.mjs";
 import { newFolder } from "../closing.ts";
 
@@ -92,14 +92,14 @@ describe.each(Object.entries(CONFIGURATIONS))("the proxy of %s", (_file, configu
   });
 
   it.each(["oauth2", "openid"] as const)("signs a person in at %s", async (kind) => {
-    const news = relyingParty(running, kind, NEWS);
-    const { access_token } = await news.tokens();
+    const news = clientAt(running, kind, NEWS);
+    const { access_token } = await news.signIn(ADA);
     expect(await news.userinfo(access_token)).toMatchObject({ status: 200 });
   });
 
   it("passes on who asks, and nothing that a caller says about that", async () => {
     const headers = { "x-forwarded-for": "198.51.100.1", "x-forwarded-host": "elsewhere.example" };
-    const news = relyingParty(running, "oauth2", NEWS);
+    const news = clientAt(running, "oauth2", NEWS);
     const browser = await new Browser({ headers }).get(news.authorizeUrl());
     await browser.submit(browser.form("password"), { username: "ada", password: "not this password" });
     const { items: records } = await running.service.audit.list({ account: running.ada.sub });
@@ -107,7 +107,7 @@ describe.each(Object.entries(CONFIGURATIONS))("the proxy of %s", (_file, configu
   });
 
   it("passes on the name that the browser used, which leads to the right one", async () => {
-    const { search } = new URL(relyingParty(running, "oauth2", NEWS).authorizeUrl());
+    const { search } = new URL(clientAt(running, "oauth2", NEWS).authorizeUrl());
     const other = `${url.replace("localhost", "127.0.0.1")}/oauth2/authorize${search}`;
     const response = await fetch(other, { redirect: "manual", headers: { accept: "text/html" } });
     expect(response.headers.get("location")).toBe(`${url}/oauth2/authorize${search}`);

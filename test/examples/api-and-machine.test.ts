@@ -7,7 +7,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { exportJWK, type JWTPayload, SignJWT, UnsecuredJWT } from "jose";
 import { applySeed } from "../../lib/index.ts";
 import type { Seed } from "../../lib/seed.ts";
-import { basic, readTokens, relyingParty, signIn } from "../flows/relying-party.ts";
+import { basic } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "../flows/clients.ts";
 import { NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
@@ -89,12 +90,12 @@ async function ofJob(resource: string): Promise<string> {
 
 /** A token of Ada, who signs in with her password. */
 async function ofAda(resource?: string): Promise<string> {
-  const news = relyingParty(running, "openid", NEWS);
+  const news = clientAt(running, "openid", NEWS);
   const browser = news.browser();
   const wanted = resource === undefined ? { scope: "openid" } : { scope: RIGHTS.join(" "), resource };
   await browser.get(news.authorizeUrl(wanted));
   if (browser.location === undefined) await signIn(browser);
-  const { access_token } = readTokens(await news.exchange(browser.location?.searchParams.get("code") ?? ""));
+  const { access_token } = await news.tokensOf(browser);
   return access_token;
 }
 

@@ -3,7 +3,7 @@ import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { expect } from "@jest/globals";
 import { createRemoteJWKSet, type JWTPayload, jwtVerify } from "jose";
 import type { Browser } from "../../testing/browser/browser.ts";
-import { type Answer, basic, type Parameters, send } from "../flows/relying-party.ts";
+import { basic, type RequestParameters, send, type TestAnswer } from "../../testing/test-client.ts";
 import { type ConformanceStage, type Page, PUBLIC_CALLBACK, type SuiteFile } from "./conformance-stage.ts";
 
 /** A public client has no secret, and proves with PKCE that a code is its own. */
@@ -15,7 +15,7 @@ export type Mode = "default" | "form_post";
 /** An authorization request that differs from the usual one. */
 export interface AuthorizeOptions {
   readonly mode?: Mode;
-  readonly parameters?: Parameters;
+  readonly parameters?: RequestParameters;
   readonly client?: Client;
   readonly browser?: Browser;
   readonly method?: string;
@@ -24,8 +24,8 @@ export interface AuthorizeOptions {
 /** The result of a successful module. */
 export interface Done {
   readonly claims: JWTPayload;
-  readonly tokens: Answer["body"];
-  readonly userinfo: Answer["body"];
+  readonly tokens: TestAnswer["body"];
+  readonly userinfo: TestAnswer["body"];
   readonly code: string;
   readonly page: Page;
 }
@@ -80,7 +80,7 @@ export class ConformanceClient {
     return String(this.metadata[`${name}_endpoint`]);
   }
 
-  address(name: string, parameters: Parameters): string {
+  address(name: string, parameters: RequestParameters): string {
     const defined = Object.entries(parameters).filter(
       (pair): pair is [string, string] => pair[1] !== undefined,
     );
@@ -121,7 +121,7 @@ export class ConformanceClient {
     return { ...page, nonce };
   }
 
-  token(form: Parameters, client: Client = this.client): Promise<Answer> {
+  token(form: RequestParameters, client: Client = this.client): Promise<TestAnswer> {
     const { client_id, client_secret } = client;
     const body = new URLSearchParams(form as Record<string, string>);
     if (client_secret === undefined) body.set("client_id", client_id);
@@ -130,20 +130,24 @@ export class ConformanceClient {
     return send(this.endpoint("token"), { method: "POST", headers, body });
   }
 
-  exchange(code: string | undefined, more: Parameters = {}, client: Client = this.client): Promise<Answer> {
+  exchange(
+    code: string | undefined,
+    more: RequestParameters = {},
+    client: Client = this.client,
+  ): Promise<TestAnswer> {
     const redirect_uri = this.callbackOf(client);
     const code_verifier = this.#verifiers.get(code ?? "");
     const proof = code_verifier === undefined ? {} : { code_verifier };
     return this.token({ grant_type: "authorization_code", code, redirect_uri, ...proof, ...more }, client);
   }
 
-  async idToken({ status, body, text }: Answer, client: Client = this.client): Promise<JWTPayload> {
+  async idToken({ status, body, text }: TestAnswer, client: Client = this.client): Promise<JWTPayload> {
     if (status !== 200) throw new Error(`the token endpoint answered ${status}: ${text}`);
     expect(body).toMatchObject({ token_type: "bearer", expires_in: expect.any(Number) });
     return this.verify(String(body["id_token"]), client, ["sub", "iat", "exp"]);
   }
 
-  userinfo(access_token: unknown, init: RequestInit = {}): Promise<Answer> {
+  userinfo(access_token: unknown, init: RequestInit = {}): Promise<TestAnswer> {
     return send(this.endpoint("userinfo"), {
       headers: { authorization: `Bearer ${String(access_token)}` },
       ...init,
@@ -151,7 +155,7 @@ export class ConformanceClient {
   }
 
   /** Runs a successful module: code, tokens, a valid ID token, user information about the same user. */
-  async succeed(module: string, options: AuthorizeOptions = {}, form: Parameters = {}): Promise<Done> {
+  async succeed(module: string, options: AuthorizeOptions = {}, form: RequestParameters = {}): Promise<Done> {
     const page = await this.authorize(module, options);
     const { code = "" } = page.callback ?? {};
     expect([module, page.callback?.["error"], code.length]).toEqual([module, undefined, expect.any(Number)]);

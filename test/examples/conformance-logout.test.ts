@@ -1,7 +1,7 @@
 /** The logout plans of `docs/conformance.md`, module by module. */
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, it } from "@jest/globals";
-import type { Parameters } from "../flows/relying-party.ts";
+import type { RequestParameters } from "../../testing/test-client.ts";
 import { ConformanceClient } from "./conformance-client.ts";
 import { ConformanceStage } from "./conformance-stage.ts";
 import { closing } from "../closing.ts";
@@ -15,7 +15,7 @@ beforeAll(async () => {
 }, 60_000);
 
 /** What a module changes in the logout request. */
-type Change = (parameters: Record<string, string>) => Parameters;
+type Change = (parameters: Record<string, string>) => RequestParameters;
 const without =
   (...names: string[]): Change =>
   (parameters) =>

@@ -6,7 +6,7 @@ import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "@jest/globals";
-import { type Parameters, send } from "../flows/relying-party.ts";
+import { type RequestParameters, send } from "../../testing/test-client.ts";
 import { untilReplay } from "../flows/token-answers.ts";
 import { ConformanceClient, type Mode } from "./conformance-client.ts";
 import { ConformanceStage, PUBLIC_CLIENT, type SuiteFile } from "./conformance-stage.ts";
@@ -118,7 +118,7 @@ describe.each<[string, Mode, "confidential" | "public"]>([
     suite = suite.as(kind === "public" ? PUBLIC_CLIENT : stage.suite.client);
   });
 
-  it.each<[string, Parameters]>([
+  it.each<[string, RequestParameters]>([
     ["oidcc-server", {}],
     ["oidcc-ensure-request-without-nonce-succeeds-for-code-flow", { nonce: undefined }],
     ["oidcc-alternate-happy-flow", { scope: "email openid" }],
@@ -266,7 +266,7 @@ describe.each<[string, Mode, "confidential" | "public"]>([
   });
 
   /** An unsigned request object as the suite creates it, with almost all parameters inside. */
-  function withObject(changes: Parameters): Parameters {
+  function withObject(changes: RequestParameters): RequestParameters {
     const inside = {
       client_id: suite.client.client_id,
       redirect_uri: suite.callbackOf(),

@@ -14,7 +14,8 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import { createSignInService, type SignInService } from "../../lib/index.ts";
 import { createNotificationWorker } from "../../notifier/index.ts";
 import { Browser } from "../../testing/browser/browser.ts";
-import { basic, relyingParty, signIn } from "../flows/relying-party.ts";
+import { basic } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "../flows/clients.ts";
 import { ADA, NEWS, startService, useService } from "../flows/running-service.ts";
 import { blocks, found, moduleIn, ROOT, writeBlock } from "./documents.ts";
 import { freePorts, start } from "./processes.ts";
@@ -336,7 +337,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
       },
     });
     await snippet("docs/pages.md 14", { router: own, service: host.service, render });
-    const news = relyingParty(host, "oauth2", NEWS);
+    const news = clientAt(host, "oauth2", NEWS);
     const browser = await news.browser().get(news.authorizeUrl());
     expect([browser.status, browser.html]).toEqual([200, expect.stringContaining("<title>Own</title>")]);
     await browser.submit(browser.form("password"), { username: ADA.username, password: "wrong" });

@@ -8,8 +8,9 @@ import { type Clock, type RecordStore, StorageUnavailable } from "../../adapters
 import { createNotificationWorker, createSignInService } from "../../lib/index.ts";
 import { describeStorage } from "../../testing/index.ts";
 import { openInbox } from "../flows/inbox.ts";
-import { readTokens, relyingParty } from "../flows/relying-party.ts";
-import { NEWS, startService } from "../flows/running-service.ts";
+import { readTokens } from "../../testing/test-client.ts";
+import { clientAt } from "../flows/clients.ts";
+import { ADA, NEWS, startService } from "../flows/running-service.ts";
 import { untilReplay } from "../flows/token-answers.ts";
 import { openOwnRedis } from "../servers/redis.ts";
 import { blocks, ROOT } from "./documents.ts";
@@ -56,8 +57,8 @@ describe("a service on the store of the page", () => {
     const notifications = { allowedReceivers: ["127.0.0.1"], poll: 0.05 };
     const running = await startService({ config: { storage, keys: newKeys(), notifications } });
     try {
-      const news = relyingParty(running, "openid", NEWS);
-      const code = await news.code({ scope: "openid" });
+      const news = clientAt(running, "openid", NEWS);
+      const code = await news.code(ADA, { scope: "openid" });
       const tokens = readTokens(await news.exchange(code));
       expect(tokens.id_token).toBeDefined();
       const { access_token } = readTokens(await news.refresh(tokens.refresh_token));
@@ -124,8 +125,8 @@ describe("a service on the store of the page", () => {
     const { storage } = watched();
     const artifacts = `${redis.url}?prefix=own:`;
     const running = await startService({ config: { storage, artifacts, keys: newKeys() } });
-    const news = relyingParty(running, "oauth2", NEWS);
-    await news.tokens();
+    const news = clientAt(running, "oauth2", NEWS);
+    await news.signIn(ADA);
     expect((await storage.scan("access-token", undefined, 9)).records).toEqual([]);
     expect((await storage.scan("account", undefined, 9)).records.length).toBeGreaterThan(0);
   });

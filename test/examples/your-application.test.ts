@@ -1,7 +1,7 @@
 /** The applications of docs/your-application.md, with a real service and a browser. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import { signIn } from "../flows/relying-party.ts";
+import { signIn } from "../flows/clients.ts";
 import { onLocalhost, type RunningService, startService } from "../flows/running-service.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 

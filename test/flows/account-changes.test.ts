@@ -1,26 +1,22 @@
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import type { Account } from "../../accounts/operations/accounts.ts";
-import type { Accounts } from "../../accounts/operations/accounts.ts";
+import { beforeAll, describe, expect, it } from "@jest/globals";
+import type { Account, Accounts } from "../../accounts/operations/accounts.ts";
 import type { Clients } from "../../accounts/operations/clients.ts";
 import { type Held, Holdings, STOP } from "./holdings.ts";
-import { relyingParty, type RelyingParty, send, signIn } from "./relying-party.ts";
-import { NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
+import { clientAt, signIn, enterPassword } from "./clients.ts";
+import { send } from "../../testing/test-client.ts";
+import { ADA, NEWS, SHOP, useService } from "./running-service.ts";
 import { expectRefusal } from "./token-answers.ts";
 
-let running: RunningService;
 let accounts: Accounts;
-let oauth2: RelyingParty;
-let openid: RelyingParty;
 let holdings: Holdings;
 
-beforeAll(async () => {
-  running = await startService();
+const running = useService();
+const oauth2 = clientAt(running, "oauth2", NEWS);
+const openid = clientAt(running, "openid", NEWS);
+beforeAll(() => {
   ({ accounts } = running.service);
-  oauth2 = relyingParty(running, "oauth2", NEWS);
-  openid = relyingParty(running, "openid", NEWS);
   holdings = new Holdings(running);
 });
-afterAll(() => running.close());
 
 const newcomer = (): ReturnType<Holdings["newcomer"]> => holdings.newcomer();
 const everything = (): Promise<Held> => holdings.everything();
@@ -50,7 +46,7 @@ describe("what an account change ends immediately", () => {
     expect(await left(held)).toEqual([false, false, false]);
     expectRefusal(await oauth2.password(held.person), "invalid_grant");
     const person = { ...held.person, password: "another password" };
-    expect((await oauth2.exchange(await oauth2.code({}, person, held.browser))).status).toBe(200);
+    expect((await oauth2.exchange(await oauth2.code({ ...person, browser: held.browser }))).status).toBe(200);
   });
 
   it("endSessions ends only the session, revokeTokens only the tokens [D-ACCOUNT-8]", async () => {
@@ -101,7 +97,9 @@ describe("what an account change ends immediately", () => {
       await change(clients);
       expect(await left(held)).toEqual([false, true, true]);
       await clients.update(NEWS.client_id, { service: NEWS.service });
-      expect((await openid.exchange(await openid.code({}, held.person, held.browser))).status).toBe(200);
+      expect(
+        (await openid.exchange(await openid.code({ ...held.person, browser: held.browser }))).status,
+      ).toBe(200);
     },
   );
 
@@ -121,21 +119,10 @@ describe("what an account change ends immediately", () => {
     ] as const) {
       const { account, person } = await newcomer();
       const browser = openid.browser();
-      const form = (await browser.get(openid.authorizeUrl())).form("password");
-      // The account changes between the right password and the next request.
-      const sent = new URLSearchParams(form.fields.map(([name, value]) => [name, value]));
-      sent.set("username", person.username);
-      sent.set("password", person.password);
-      const answer = await fetch(form.action, {
-        method: "POST",
-        body: sent,
-        redirect: "manual",
-        headers: { cookie: browser.jar.header(form.action), origin: running.origin },
-      });
-      expect(answer.status).toBe(303);
-      browser.jar.take(form.action, answer.headers.getSetCookie());
+      await browser.get(openid.authorizeUrl());
+      const next = await enterPassword(browser, person);
       await change(account.sub);
-      await browser.get(answer.headers.get("location") ?? "");
+      await browser.get(next);
       expect(browser.location?.searchParams.has("code") ?? false).toBe(works);
     }
   });
@@ -151,10 +138,10 @@ describe("assignment", () => {
       const browser = party.browser(STOP);
       await browser.get(party.authorizeUrl());
       expect(await services(account)).toEqual({});
-      const code = await party.code({}, person, browser);
+      const code = await party.code({ ...person, browser });
       expect(await services(account)).toEqual({ [NEWS.service]: null });
       await party.exchange(code);
-      await relyingParty(running, party.kind, SHOP).authorize(browser);
+      await clientAt(running, party.deployment, SHOP).authorize({ ...ADA, browser });
       expect(await services(account)).toEqual({ [NEWS.service]: null, [SHOP.service]: null });
     }
   });
@@ -167,15 +154,15 @@ describe("assignment", () => {
     expect(await services(account)).toEqual({ [NEWS.service]: null });
     await accounts.assign(account.sub, NEWS.service, 42);
     await oauth2.password(person);
-    await openid.tokens({}, person);
+    await openid.signIn(person);
     expect(await services(account)).toEqual({ [NEWS.service]: 42 });
   });
 
   it("does not happen at a code exchange or a refresh [D-ACCOUNT-4, D-ACCOUNT-5]", async () => {
     const { account, person } = await newcomer();
     const browser = openid.browser();
-    const { refresh_token } = await openid.tokens({}, person, browser);
-    const code = await openid.code({}, person, browser);
+    const { refresh_token } = await openid.signIn({ ...person, browser });
+    const code = await openid.code({ ...person, browser });
     await accounts.unassign(account.sub, [NEWS.service]);
     expectRefusal(await openid.refresh(refresh_token), "invalid_grant");
     expectRefusal(await openid.exchange(code), "invalid_grant");
@@ -186,7 +173,7 @@ describe("assignment", () => {
     for (const party of [oauth2, openid]) {
       const { account, person } = await newcomer();
       const browser = party.browser();
-      await party.tokens({}, person, browser);
+      await party.signIn({ ...person, browser });
       await accounts.unassign(account.sub, [NEWS.service]);
       await browser.get(party.authorizeUrl({ prompt: "none", state: "s" }));
       expect(browser.location?.searchParams.get("error")).toBe("interaction_required");
@@ -205,7 +192,7 @@ describe("assignment", () => {
   it("happens once for 20 concurrent requests, and each gets a code [D-ACCOUNT-4, D-AUTHZ-16]", async () => {
     const { account, person } = await newcomer();
     const browser = openid.browser(STOP);
-    await relyingParty(running, "openid", SHOP).authorize(browser, {}, person);
+    await clientAt(running, "openid", SHOP).authorize({ ...person, browser });
     const cookie = browser.jar.header(new URL(running.origin));
     const answers = await Promise.all(
       Array.from({ length: 20 }, () =>

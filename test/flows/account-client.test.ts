@@ -1,7 +1,8 @@
 import { describe, expect, it } from "@jest/globals";
 import { ACCOUNT_CLIENT } from "../../accounts/clients/client.ts";
 import { Browser } from "../../testing/browser/browser.ts";
-import { send, signIn } from "./relying-party.ts";
+import { send } from "../../testing/test-client.ts";
+import { signIn } from "./clients.ts";
 import { useService } from "./running-service.ts";
 
 /** A browser in front of the callback, with the address that it was sent to. */

@@ -2,14 +2,15 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import { type Person, send, signIn } from "./relying-party.ts";
+import { send, type TestVisitor } from "../../testing/test-client.ts";
+import { signIn } from "./clients.ts";
 import { ADA, BOB, startService, useService } from "./running-service.ts";
 import type { MailMessage } from "../../config/mail.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
 const mails: MailMessage[] = [];
 let people = 0;
-let person: Person & { readonly sub: string; readonly email: string };
+let person: TestVisitor & { readonly sub: string; readonly email: string };
 let fresh: string;
 
 const running = useService({

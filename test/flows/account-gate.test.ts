@@ -2,7 +2,8 @@ import { describe, expect, it } from "@jest/globals";
 import { StorageUnavailable } from "../../core/errors.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";
 import { Browser } from "../../testing/browser/browser.ts";
-import { relyingParty, send, signedIn, signIn } from "./relying-party.ts";
+import { clientAt, signedIn, signIn } from "./clients.ts";
+import { send } from "../../testing/test-client.ts";
 import { ADA, BOB, NEWS, startService, useService } from "./running-service.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
@@ -56,9 +57,9 @@ describe.each(KINDS)("the account page of %s", (kind) => {
   });
 
   it("opens without a form after a sign-in at a client", async () => {
-    const news = relyingParty(running, kind, NEWS);
+    const news = clientAt(running, kind, NEWS);
     const browser = news.browser();
-    await news.code({}, BOB, browser);
+    await news.code({ ...BOB, browser });
     await browser.get(`${running[kind]}/account`);
     expect(browser.visits.map(({ status }) => status)).toEqual([200]);
     expect(browser.html).toContain(BOB.email);

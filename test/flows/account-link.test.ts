@@ -2,13 +2,13 @@
 import { describe, expect, it } from "@jest/globals";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
-import { relyingParty, signIn } from "./relying-party.ts";
+import { clientAt, signIn } from "./clients.ts";
 import { NEWS, startService, useService } from "./running-service.ts";
 
 const KINDS: readonly DeploymentKind[] = ["oauth2", "openid"];
 const LINK = "Go to your account";
 const browser = (): Browser =>
-  relyingParty(running, "oauth2", NEWS).browser({ headers: { accept: "text/html" } });
+  clientAt(running, "oauth2", NEWS).browser({ headers: { accept: "text/html" } });
 
 const running = useService();
 
@@ -48,7 +48,7 @@ describe.each(KINDS)("at %s", (kind) => {
 
   it("a form of another site links to the sign-in and the account", async () => {
     const visitor = browser();
-    await visitor.get(relyingParty(running, kind, NEWS).authorizeUrl());
+    await visitor.get(clientAt(running, kind, NEWS).authorizeUrl());
     const form = visitor.form("password");
     const forged = (): Promise<Browser> =>
       visitor.submit(form, { csrf: "forged", username: "ada", password: "x" });
@@ -61,7 +61,7 @@ describe.each(KINDS)("at %s", (kind) => {
   });
 
   it("pages in other languages have the link", async () => {
-    const visitor = relyingParty(running, kind, NEWS).browser({
+    const visitor = clientAt(running, kind, NEWS).browser({
       headers: { accept: "text/html", "accept-language": "pl" },
     });
     await visitor.get(`${running[kind]}/interaction/gone`);
@@ -72,7 +72,7 @@ describe.each(KINDS)("at %s", (kind) => {
 
 it("the page about an unavailable storage has the link", async () => {
   const other = await startService({ logsErrors: true });
-  const visitor = relyingParty(other, "oauth2", NEWS).browser({ headers: { accept: "text/html" } });
+  const visitor = clientAt(other, "oauth2", NEWS).browser({ headers: { accept: "text/html" } });
   await other.service.close();
   await visitor.get(`${other.oauth2}/account`);
   expect([visitor.status, visitor.html.includes(`href="${other.oauth2}/account"`)]).toEqual([503, true]);

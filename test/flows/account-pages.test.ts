@@ -7,7 +7,8 @@ import { TestClock } from "../../testing/test-clock.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { bodyOf, httpPeer, type Peer } from "../notifier/peers.ts";
 import { newStorage } from "../servers/storage.ts";
-import { type Person, relyingParty, signIn } from "./relying-party.ts";
+import type { TestVisitor } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "./clients.ts";
 import { NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
@@ -21,7 +22,7 @@ let peer: Peer;
 /** The bodies that receivers and back-channel addresses got, by path. */
 const received: [path: string, body: string][] = [];
 let people = 0;
-let person: Person & { readonly sub: string };
+let person: TestVisitor & { readonly sub: string };
 
 beforeAll(async () => {
   peer = await httpPeer((request, response) => {
@@ -158,7 +159,7 @@ describe.each(KINDS)("the pages of the account on %s", (kind) => {
 
   it("sign out, with a logout token for each client [D-SELF-1]", async () => {
     const browser = await open("", { kind });
-    await relyingParty(running, "openid", NEWS).code({ scope: "openid" }, person, browser);
+    await clientAt(running, "openid", NEWS).code({ ...person, browser }, { scope: "openid" });
     await browser.get(`${running[kind]}/account`);
     await browser.submit(browser.form("csrf"));
     expect([browser.title, browser.url.pathname]).toEqual([
@@ -206,7 +207,7 @@ describe("the language", () => {
 
   it("is that of consent and of asking for the password again, too, unless the client asks for one [D-LOCALE-2]", async () => {
     await running.service.accounts.update(person.sub, { locale: "pl" });
-    const partner = relyingParty(running, "openid", PARTNER);
+    const partner = clientAt(running, "openid", PARTNER);
     const visitor = partner.browser();
     await visitor.get(partner.authorizeUrl({ scope: "openid" }));
     expect(visitor.html).toContain('<html lang="en"');
@@ -273,9 +274,9 @@ describe("when the password was changed", () => {
 
 describe("the password", () => {
   it("changes; this session stays, and everything else of the account ends [D-ACCOUNT-7]", async () => {
-    const news = relyingParty(running, "openid", NEWS);
+    const news = clientAt(running, "openid", NEWS);
     const other = await open("", { agent: PHONE });
-    const tokens = await news.exchange(await news.code({}, person, other));
+    const tokens = await news.exchange(await news.code({ ...person, browser: other }));
     const browser = await open("/password");
     const knownBefore = browser.jar.all().find(({ name }) => name.includes("_device_"));
     const password = "a whole new password";
@@ -311,9 +312,9 @@ describe("the password", () => {
 
 describe("the sessions", () => {
   it("show browser, system, network and use; this one is marked; one is ended with a logout token, and tokens stay [D-SELF-4]", async () => {
-    const news = relyingParty(running, "openid", NEWS);
+    const news = clientAt(running, "openid", NEWS);
     const phone = await open("", { agent: PHONE });
-    const tokens = await news.exchange(await news.code({ scope: "openid" }, person, phone));
+    const tokens = await news.exchange(await news.code({ ...person, browser: phone }, { scope: "openid" }));
     clock.advance(7_200);
     const browser = await open("/sessions");
     expect(pageText(browser)).toMatch(
@@ -370,12 +371,12 @@ describe("the services", () => {
   it("are none at first; then each has its name, its first connection and what it may read [D-SELF-5]", async () => {
     const browser = await open("/services");
     expect(pageText(browser)).toContain("No services yet.");
-    const partner = relyingParty(running, "openid", PARTNER);
+    const partner = clientAt(running, "openid", PARTNER);
     const visitor = partner.browser();
     await visitor.get(partner.authorizeUrl({ scope: "openid" }));
     await signIn(visitor, person);
     await visitor.submit(visitor.form("decision"), { decision: "allow" });
-    await relyingParty(running, "oauth2", SHOP).code({}, person);
+    await clientAt(running, "oauth2", SHOP).code(person);
     clock.advance(86_400 * 3);
     await browser.get(`${running.openid}/account/services`);
     expect(pageText(browser)).toMatch(
@@ -384,15 +385,15 @@ describe("the services", () => {
   });
 
   it("are disconnected: unassigned with the notification, consent withdrawn, tokens ended [D-SELF-5]", async () => {
-    const news = relyingParty(running, "openid", NEWS);
-    const tokens = await news.exchange(await news.code({}, person));
+    const news = clientAt(running, "openid", NEWS);
+    const tokens = await news.exchange(await news.code(person));
     const browser = await open("/services");
     await browser.submit(browser.form("service"));
     expect(pageText(browser)).toContain("The service has been disconnected.");
     expect(pageText(browser)).toContain("No services yet.");
     expect(await notifications()).toEqual(["UNASSINGED_FROM_SERVICE"]);
     expect((await news.userinfo(String(tokens.body["access_token"]))).status).toBe(400);
-    const partner = relyingParty(running, "openid", PARTNER);
+    const partner = clientAt(running, "openid", PARTNER);
     for (const _ of [1, 2]) {
       const visitor = partner.browser();
       await visitor.get(partner.authorizeUrl({ scope: "openid" }));

@@ -3,17 +3,15 @@ import { afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, decodeJwt, jwtVerify } from "jose";
 import { Browser } from "../../testing/browser/browser.ts";
 import {
-  type Answer,
   basic,
-  type Parameters,
   readTokens,
-  type RelyingParty,
-  relyingParty,
+  type RequestParameters,
   send,
-  signIn,
-  type Tokens,
-  atBoth,
-} from "./relying-party.ts";
+  type TestAnswer,
+  type TestClient,
+  type TestTokens,
+} from "../../testing/test-client.ts";
+import { atBoth, clientAt, signIn } from "./clients.ts";
 import { ADA, BOB, type KnownClient, NEWS, PARTNER, SHOP, useService } from "./running-service.ts";
 import {
   API,
@@ -45,11 +43,11 @@ afterEach(reset);
 
 /** The answer to an exchange of a code that was asked for with these resources. */
 async function exchanged(
-  party: RelyingParty,
+  party: TestClient,
   resources: readonly string[],
-  form: Parameters = {},
+  form: RequestParameters = {},
   scope = SCOPE,
-): Promise<Answer> {
+): Promise<TestAnswer> {
   const browser = party.browser();
   const named = resources.map((resource) => `&resource=${encodeURIComponent(resource)}`).join("");
   await browser.get(party.authorizeUrl({ scope }) + named);
@@ -58,11 +56,11 @@ async function exchanged(
   expect(searchParams.get("error")).toBeNull();
   return party.exchange(searchParams.get("code") ?? "", form);
 }
-const issued = async (party: RelyingParty, ...resources: string[]): Promise<Tokens> =>
+const issued = async (party: TestClient, ...resources: string[]): Promise<TestTokens> =>
   readTokens(await exchanged(party, resources));
 
 /** The error with which an authorization returns to the client. */
-async function refused(party: RelyingParty, parameters: Parameters, named = ""): Promise<string | null> {
+async function refused(party: TestClient, parameters: RequestParameters, named = ""): Promise<string | null> {
   const browser = party.browser();
   await browser.get(party.authorizeUrl(parameters) + named);
   if (browser.location === undefined) await signIn(browser);
@@ -75,11 +73,7 @@ async function introspect(
   client: Pick<KnownClient, "client_id" | "client_secret"> = READER,
   kind: Kind = "openid",
 ): Promise<Readonly<Record<string, unknown>>> {
-  const { status, body } = await send(`${running[kind]}/oauth2/introspect`, {
-    method: "POST",
-    headers: { authorization: basic(client) },
-    body: new URLSearchParams({ token }),
-  });
+  const { status, body } = await clientAt(running, kind, client).post("/oauth2/introspect", { token });
   expect(status).toBe(200);
   return body;
 }
@@ -194,7 +188,7 @@ describe.each(KINDS)("a token for an API on %s", (kind) => {
 
     const { refresh_token: one } = await issued(party, ARTICLES);
     expect((await introspect(readTokens(await party.refresh(one)).access_token))["aud"]).toBe(ARTICLES);
-    const { refresh_token: none } = await party.tokens();
+    const { refresh_token: none } = await party.signIn(ADA);
     expectRefusal(await party.refresh(none, { resource: ARTICLES }), "invalid_target");
     expect((await party.userinfo(readTokens(await party.refresh(none)).access_token)).status).toBe(200);
     expectRefusal(await party.password(ADA, { resource: ARTICLES }), "invalid_target");
@@ -202,7 +196,7 @@ describe.each(KINDS)("a token for an API on %s", (kind) => {
 
   it("does not use up its code when the request names a wrong API [D-API-7]", async () => {
     const party = news[kind];
-    const code = await party.code({ scope: SCOPE, resource: ARTICLES });
+    const code = await party.code(ADA, { scope: SCOPE, resource: ARTICLES });
     expectRefusal(await party.exchange(code, { resource: VIDEOS }), "invalid_target");
     readTokens(await party.exchange(code));
   });
@@ -237,11 +231,11 @@ describe.each(KINDS)("a token for an API on %s", (kind) => {
   it("is pushed like any request [D-API-7]", async () => {
     if (kind === "oauth2") return;
     const party = news[kind];
-    const push = (named: string): Promise<Answer> =>
+    const push = (named: string): Promise<TestAnswer> =>
       send(`${party.base}/oauth2/par`, {
         method: "POST",
         headers: { authorization: basic(NEWS), "content-type": "application/x-www-form-urlencoded" },
-        body: `client_id=news&response_type=code&redirect_uri=${encodeURIComponent(party.redirectUri)}&scope=${SCOPE.replaceAll(" ", "+")}${named}`,
+        body: `client_id=news&response_type=code&redirect_uri=${encodeURIComponent(party.redirect_uri)}&scope=${SCOPE.replaceAll(" ", "+")}${named}`,
       });
     const one = `&resource=${encodeURIComponent(ARTICLES)}`;
     expectRefusal(await push("&resource=https://none.example/"), "invalid_target");
@@ -306,12 +300,8 @@ describe("a token for an API ends", () => {
 
   it("by standard revocation of its client alone [D-API-9]", async () => {
     const { access_token } = await issued(news.openid, ARTICLES);
-    const revoke = (client: Pick<KnownClient, "client_id" | "client_secret">): Promise<Answer> =>
-      send(`${running.openid}/oauth2/revoke`, {
-        method: "POST",
-        headers: { authorization: basic(client) },
-        body: new URLSearchParams({ token: access_token }),
-      });
+    const revoke = (client: Pick<KnownClient, "client_id" | "client_secret">): Promise<TestAnswer> =>
+      clientAt(running, "openid", client).post("/oauth2/revoke", { token: access_token });
     for (const client of [READER, SHOP]) await revoke(client);
     expect((await introspect(access_token))["active"]).toBe(true);
     expect((await revoke(NEWS)).status).toBe(200);
@@ -355,7 +345,7 @@ describe("a repeated refresh in the rotation window", () => {
 
 describe("consent for an API", () => {
   it("names it with the descriptions of its scopes, and is remembered for each pair [D-API-11]", async () => {
-    const party = relyingParty(running, "openid", PARTNER);
+    const party = clientAt(running, "openid", PARTNER);
     const ask = async (scope: string, resource: string): Promise<readonly [string, boolean]> => {
       const browser = party.browser();
       await browser.get(party.authorizeUrl({ scope, resource }));
@@ -378,15 +368,15 @@ describe("consent for an API", () => {
   });
 
   it("is on the account page until the person disconnects the service [D-API-11]", async () => {
-    const party = relyingParty(running, "openid", PARTNER);
+    const party = clientAt(running, "openid", PARTNER);
     await running.service.accounts.unassign(running.ada.sub, ["1", "2", "3"]);
     await running.service.accounts.assign(running.ada.sub, "1");
-    const consent = async (resource: string): Promise<Tokens> => {
+    const consent = async (resource: string): Promise<TestTokens> => {
       const browser = party.browser();
       await browser.get(party.authorizeUrl({ scope: "articles:read", resource }));
       await signIn(browser);
       await browser.submit(browser.form("decision"), { decision: "allow" });
-      return readTokens(await party.exchange(browser.location?.searchParams.get("code") ?? ""));
+      return await party.tokensOf(browser);
     };
     const { access_token, refresh_token } = await consent(ARTICLES);
     const browser = new Browser();
@@ -399,7 +389,7 @@ describe("consent for an API", () => {
       /Partner Can read: an ID for your account, and nothing else In Articles, it can: Read your articles First/;
     expect(await look()).toMatch(listed);
     // A first party may use what it is registered for, for the people of the API's service.
-    await news.openid.tokens();
+    await news.openid.signIn(ADA);
     expect(await look()).toMatch(
       /News .* In Articles, it can: Read your articles Write In Videos, it can: Read your articles Write .* First .* Partner/,
     );
@@ -421,7 +411,7 @@ describe("consent for an API", () => {
   });
 
   it("is refused for strangers before they are asked [D-API-8]", async () => {
-    const party = relyingParty(running, "openid", PARTNER);
+    const party = clientAt(running, "openid", PARTNER);
     const browser = party.browser();
     await browser.get(party.authorizeUrl({ scope: SCOPE, resource: CLOSED }));
     await signIn(browser, BOB);

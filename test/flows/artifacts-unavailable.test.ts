@@ -4,7 +4,7 @@ import type { Accounts } from "../../accounts/operations/accounts.ts";
 import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
 import { Wire } from "../servers/wire.ts";
 import { type Held, Holdings } from "./holdings.ts";
-import { relyingParty, signIn } from "./relying-party.ts";
+import { clientAt, signIn } from "./clients.ts";
 import { NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
 import { closing } from "../closing.ts";
 
@@ -69,7 +69,7 @@ it.each(CHANGES.slice(0, 3))(
   async (_name, change) => {
     await untilHealthy();
     const { account, person } = await holdings.newcomer();
-    const party = relyingParty(running, "oauth2", PARTNER);
+    const party = clientAt(running, "oauth2", PARTNER);
     const browser = party.browser();
     await browser.get(party.authorizeUrl());
     await signIn(browser, person);

@@ -1,14 +1,14 @@
 /** Clients that sign assertions instead of keeping a secret (`private_key_jwt`), and what a thief of one may not do. */
 import { createHmac, createPublicKey, KeyObject, sign as signBytes } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { type CryptoKey, exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from "jose";
 import * as openid from "openid-client";
-import { type Processes, startProcesses } from "../hosting/processes.ts";
+import { useTwoProcesses } from "../hosting/processes.ts";
 import { rounds } from "../rounds.ts";
 import type { StorageConfig } from "../servers/storage.ts";
-import { APP, newProof, PublicParty } from "./public-party.ts";
-import { type Answer, basic, send, signIn, type Tokens } from "./relying-party.ts";
-import { CALLBACK, type RunningService, startService, storageIn } from "./running-service.ts";
+import { APP, clientAt, signIn } from "./clients.ts";
+import { basic, newProof, send, type TestAnswer, type TestTokens } from "../../testing/test-client.ts";
+import { ADA, CALLBACK, type RunningService, startService, storageIn } from "./running-service.ts";
 import type { AuditRecord } from "../../records/audit/audit-event.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { newFolder } from "../closing.ts";
@@ -91,7 +91,7 @@ function post(
   client_assertion: string,
   form: Record<string, string> = {},
   base = running.openid,
-): Promise<Answer> {
+): Promise<TestAnswer> {
   const body = new URLSearchParams({ client_assertion, client_assertion_type: ASSERTION_TYPE, ...form });
   // Each from another address: beyond ten failures of one, the audit only counts.
   const from = `10.0.${(requests += 1) >> 8}.${requests & 255}`;
@@ -167,7 +167,7 @@ describe("an assertion", () => {
     const made = (): Promise<string> => assertion({}, { alg });
     const exchanged = await post("/oauth2/token", await made(), exchange(await code()));
     expect(exchanged.status).toBe(200);
-    const { access_token, refresh_token } = exchanged.body as unknown as Tokens;
+    const { access_token, refresh_token } = exchanged.body as unknown as TestTokens;
     const refreshed = await post("/oauth2/token", await made(), {
       grant_type: "refresh_token",
       refresh_token,
@@ -388,18 +388,17 @@ describe("an assertion", () => {
       openid.PrivateKeyJwt({ key: privateKey, kid: "ES256" }),
       { execute: [openid.allowInsecureRequests] },
     );
-    const { verifier, code_challenge } = newProof();
+    const { request, code_verifier } = newProof();
     const address = openid.buildAuthorizationUrl(config, {
       redirect_uri: CALLBACK,
       scope: "openid",
-      code_challenge,
-      code_challenge_method: "S256",
+      ...request,
     });
     const browser = new Browser({ stopAt: CALLBACK });
     await browser.get(address.href);
     await signIn(browser);
     const tokens = await openid.authorizationCodeGrant(config, browser.location!, {
-      pkceCodeVerifier: verifier,
+      pkceCodeVerifier: code_verifier,
     });
     expect(tokens.claims()?.sub).toBe(running.ada.sub);
     expect((await openid.tokenIntrospection(config, tokens.access_token)).active).toBe(true);
@@ -409,16 +408,10 @@ describe("an assertion", () => {
 });
 
 describe("two processes on one storage", () => {
-  let processes: Processes;
-  /** Base URLs of the OpenID Connect deployment at each process. */
-  let bases: string[] = [];
-
-  beforeAll(async () => {
-    const deployments = { oauth2: { url: running.oauth2 }, openid: { url: running.openid } };
-    processes = await startProcesses(2, { ...storage, deployments });
-    bases = processes.ports.map((port) => `http://127.0.0.1:${port}/openid`);
-  }, 60_000);
-  afterAll(() => processes.end());
+  const bases = useTwoProcesses(() => ({
+    ...storage,
+    deployments: { oauth2: { url: running.oauth2 }, openid: { url: running.openid } },
+  }));
 
   it("accept an assertion once, when both get it at the same time [D-KIND-7]", async () => {
     for (let round = 0; round < rounds(5, 30); round += 1) {
@@ -444,9 +437,9 @@ describe("two processes on one storage", () => {
   });
 
   it("give 50 refreshes of a rotating client one answer: nobody is signed out [D-KIND-3]", async () => {
-    const party = new PublicParty(running, "openid", APP);
-    const { refresh_token } = await party.tokens();
-    const at = bases.map((base) => new PublicParty({ ...running, openid: base }, "openid", APP));
+    const party = clientAt(running, "openid", APP);
+    const { refresh_token } = await party.signIn(ADA);
+    const at = bases.map((base) => clientAt({ ...running, openid: base }, "openid", APP));
     const answers = await Promise.all(
       Array.from({ length: 50 }, (_, i) => at[i % 2]!.refresh(refresh_token)),
     );

@@ -12,8 +12,10 @@ import {
   standardUserinfo,
   VALUES,
 } from "./attribute-party.ts";
-import { readTokens, type RelyingParty, relyingParty, signIn, type Tokens } from "./relying-party.ts";
+import { readTokens, type TestClient, type TestTokens } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "./clients.ts";
 import {
+  ADA,
   NEWS,
   PARTNER,
   type RunningService,
@@ -52,8 +54,8 @@ beforeEach(async () => {
   await running.service.accounts.update(running.ada.sub, { attributes: { department, desk } });
 });
 
-const news = (): RelyingParty => relyingParty(running, "openid", NEWS);
-const partner = (): RelyingParty => relyingParty(running, "openid", PARTNER);
+const news = (): TestClient => clientAt(running, "openid", NEWS);
+const partner = (): TestClient => clientAt(running, "openid", PARTNER);
 
 async function readWith(token: unknown): Promise<readonly Name[]> {
   const { status, body } = await standardUserinfo(running, token);
@@ -63,8 +65,8 @@ async function readWith(token: unknown): Promise<readonly Name[]> {
 
 /** What the token reads, and what a token of its refresh token reads. */
 async function readable(
-  party: RelyingParty,
-  { access_token, refresh_token }: Tokens,
+  party: TestClient,
+  { access_token, refresh_token }: TestTokens,
 ): Promise<readonly (readonly Name[])[]> {
   const refreshed = readTokens(await party.refresh(refresh_token));
   return [await readWith(access_token), await readWith(refreshed.access_token)];
@@ -79,7 +81,7 @@ async function asked(browser: Browser, parameters = {}): Promise<readonly Name[]
 
 const codeAt = (browser: Browser): string => browser.location?.searchParams.get("code") ?? "";
 
-async function allow(browser: Browser): Promise<Tokens> {
+async function allow(browser: Browser): Promise<TestTokens> {
   await browser.submit(browser.form("decision"), { decision: "allow" });
   return readTokens(await partner().exchange(codeAt(browser)));
 }
@@ -123,7 +125,7 @@ describe("an attribute that joins a scope", () => {
 
   it("is read by first parties at once [D-ATTR-4]", async () => {
     await restart({ desk: DESK });
-    const tokens = await news().tokens({ scope: SCOPE });
+    const tokens = await news().signIn(ADA, { scope: SCOPE });
     await restart(BOTH);
     expect(await readable(news(), tokens)).toEqual([
       ["department", "desk"],
@@ -144,8 +146,8 @@ describe("an attribute that is closed between authorization and refresh", () => 
     async (_what, attributes) => {
       const browser = partner().browser();
       expect(await asked(browser)).toEqual(["department", "desk"]);
-      const [own, third] = [await news().tokens({ scope: SCOPE }), await allow(browser)];
-      const code = await news().code({ scope: SCOPE });
+      const [own, third] = [await news().signIn(ADA, { scope: SCOPE }), await allow(browser)];
+      const code = await news().code(ADA, { scope: SCOPE });
       await restart(attributes);
       expect(await readable(news(), own)).toEqual([["desk"], ["desk"]]);
       expect(await readable(partner(), third)).toEqual([["desk"], ["desk"]]);
@@ -159,7 +161,7 @@ describe("an attribute that is closed between authorization and refresh", () => 
   it("because the person may not see it, is left out for third parties [D-ATTR-5]", async () => {
     const browser = partner().browser();
     await asked(browser);
-    const [own, third] = [await news().tokens({ scope: SCOPE }), await allow(browser)];
+    const [own, third] = [await news().signIn(ADA, { scope: SCOPE }), await allow(browser)];
     await restart({ ...BOTH, department: { ...DEPARTMENT, visible: false, readers: ["1", "3"] } });
     expect(await readable(news(), own)).toEqual([
       ["department", "desk"],
@@ -169,8 +171,8 @@ describe("an attribute that is closed between authorization and refresh", () => 
   });
 
   it("with all the others, leaves tokens that say who the person is [D-ATTR-9]", async () => {
-    const tokens = await news().tokens({ scope: SCOPE });
-    const code = await news().code({ scope: SCOPE });
+    const tokens = await news().signIn(ADA, { scope: SCOPE });
+    const code = await news().code(ADA, { scope: SCOPE });
     await restart({});
     expect(await readable(news(), tokens)).toEqual([[], []]);
     readTokens(await news().exchange(code));

@@ -4,7 +4,7 @@ import { Browser } from "../../testing/browser/browser.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { ACCOUNTS, INTERACTIONS, VALUES } from "./attribute-party.ts";
-import { relyingParty, signedIn, signIn } from "./relying-party.ts";
+import { clientAt, signedIn, signIn } from "./clients.ts";
 import { PARTNER, useService } from "./running-service.ts";
 
 const { name: SERVICE } = INTERACTIONS.theme;
@@ -27,7 +27,7 @@ const running = useService({
     interactions: { ...INTERACTIONS, locales: ["en", "pl"], copy: { en: { "share.desk": "Where you sit" } } },
   },
 });
-const partner = relyingParty(running, "openid", PARTNER);
+const partner = clientAt(running, "openid", PARTNER);
 
 beforeEach(async () => {
   const { accounts } = running.service;
@@ -42,7 +42,7 @@ const asProgram = (browser: Browser, language: string): Promise<JsonAnswer> =>
 /** The step that asks Ada, in a browser of this language, as a program gets it. */
 async function consentIn(language: string, scope: string) {
   const browser = new Browser({
-    stopAt: [partner.redirectUri],
+    stopAt: [partner.redirect_uri],
     headers: { "accept-language": language },
   });
   await browser.get(partner.authorizeUrl({ scope }));

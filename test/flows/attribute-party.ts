@@ -3,18 +3,15 @@ import type { AccountsInput } from "../../config/attributes.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
-import { decide, DeviceParty, FRAME, TELEVISION } from "./device-party.ts";
-import { APP, type KnownApp, newProof, PublicParty } from "./public-party.ts";
+import { APP, clientAt, type Deployments, type KnownApp, signIn } from "./clients.ts";
+import { compare, decide, FRAME, TELEVISION } from "./devices.ts";
 import {
-  type Answer,
-  basic,
-  type Deployments,
-  type Parameters,
-  type Party,
-  relyingParty,
+  newProof,
+  type RequestParameters,
   send,
-  signIn,
-} from "./relying-party.ts";
+  type TestAnswer,
+  type TestClient,
+} from "../../testing/test-client.ts";
 import { ADA, type KnownClient, NEWS, PARTNER, type RunningService, SHOP } from "./running-service.ts";
 
 /** A claim that has another name than its attribute. */
@@ -114,31 +111,18 @@ export async function stageAttributes({
   await accounts.update(ada.sub, { attributes: VALUES });
 }
 
-export const standardUserinfo = ({ openid }: Deployments, token: unknown): Promise<Answer> =>
+export const standardUserinfo = ({ openid }: Deployments, token: unknown): Promise<TestAnswer> =>
   send(`${openid}/oauth2/userinfo`, { headers: { authorization: `Bearer ${String(token)}` } });
-
-/** A form that a client with a secret sends. */
-export const posted = (
-  { openid }: Deployments,
-  path: string,
-  form: Parameters,
-  client: Pick<KnownClient, "client_id" | "client_secret">,
-): Promise<Answer> =>
-  send(`${openid}${path}`, {
-    method: "POST",
-    headers: { authorization: basic(client) },
-    body: new URLSearchParams(form as Record<string, string>),
-  });
 
 /** What a client has after a sign-in, and what the person was asked before. */
 export interface Obtained {
   /** The attributes on the page that asked; `undefined` if there was none. */
   readonly asked: readonly Name[] | undefined;
-  readonly answer: Answer;
-  readonly party: Party<{ readonly client_id: string }> & { refresh(token: string): Promise<Answer> };
+  readonly answer: TestAnswer;
+  readonly party: TestClient;
 }
 
-type Way = (running: Deployments, kind: DeploymentKind, parameters: Parameters) => Promise<Obtained>;
+type Way = (running: Deployments, kind: DeploymentKind, parameters: RequestParameters) => Promise<Obtained>;
 
 /** Signs in, and allows what a page asks. */
 async function allowing(
@@ -155,7 +139,7 @@ async function allowing(
 const web =
   (client: KnownClient): Way =>
   async (running, kind, parameters) => {
-    const party = relyingParty(running, kind, client);
+    const party = clientAt(running, kind, client);
     const { asked, code } = await allowing(party.browser(), party.authorizeUrl(parameters));
     return { asked, party, answer: await party.exchange(code) };
   };
@@ -163,19 +147,21 @@ const web =
 const withoutSecret =
   (client: KnownApp): Way =>
   async (running, kind, parameters) => {
-    const party = new PublicParty(running, kind, client);
-    const proof = newProof();
-    const { asked, code } = await allowing(party.browser(), party.authorizeUrl(proof, parameters));
-    const issued = { code, verifier: proof.verifier, redirect_uri: party.redirectUri };
-    return { asked, party, answer: await party.exchange(issued) };
+    const party = clientAt(running, kind, client);
+    const { request, code_verifier } = newProof();
+    const { asked, code } = await allowing(
+      party.browser(),
+      party.authorizeUrl({ ...request, ...parameters }),
+    );
+    return { asked, party, answer: await party.exchange(code, { code_verifier }) };
   };
 
 const device =
   (client: typeof TELEVISION): Way =>
   async (running, kind, parameters) => {
-    const party = new DeviceParty(running, kind, client);
-    const codes = await party.codes(parameters);
-    const browser = await party.compare(codes);
+    const party = clientAt(running, kind, client);
+    const codes = await party.deviceCodes(parameters);
+    const browser = await compare(codes);
     const asked = attributesOn(browser);
     await decide(browser, "connect");
     return { asked, party, answer: await party.poll(codes) };
@@ -191,16 +177,16 @@ export const WAYS = {
   television: device(TELEVISION),
   frame: device(FRAME),
   async "the password grant of news"(running, kind, parameters) {
-    const party = relyingParty(running, kind, NEWS);
+    const party = clientAt(running, kind, NEWS);
     return { asked: undefined, party, answer: await party.password(ADA, parameters) };
   },
   async "a pushed request of partner"(running, kind, parameters) {
-    const party = relyingParty(running, kind, PARTNER);
-    const { client_id } = PARTNER;
-    const form = { client_id, response_type: "code", redirect_uri: party.redirectUri, ...parameters };
-    const { body } = await posted(running, "/oauth2/par", form, PARTNER);
-    const query = new URLSearchParams({ client_id, request_uri: String(body["request_uri"]) });
-    const { asked, code } = await allowing(party.browser(), `${party.base}/oauth2/authorize?${query}`);
+    const party = clientAt(running, kind, PARTNER);
+    const { client_id, redirect_uri } = party;
+    const form = { client_id, response_type: "code", redirect_uri, ...parameters };
+    const { body } = await party.at("openid").post("/oauth2/par", form);
+    const request_uri = String(body["request_uri"]);
+    const { asked, code } = await allowing(party.browser(), party.authorizeUrl({ request_uri }));
     return { asked, party, answer: await party.exchange(code) };
   },
 } as const satisfies Readonly<Record<string, Way>>;

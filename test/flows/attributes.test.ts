@@ -1,4 +1,5 @@
 /** Who reads the attributes of a service: by client, scope, `readers`, consent and endpoint. */
+import { clientAt } from "./clients.ts";
 import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import type { DeploymentKind } from "../../config/configuration.ts";
@@ -10,12 +11,11 @@ import {
   MOTTO,
   type Name,
   NAMES,
-  posted,
   stageAttributes,
   standardUserinfo,
   WAYS,
 } from "./attribute-party.ts";
-import { RelyingParty, send, type Tokens } from "./relying-party.ts";
+import { send, type TestTokens } from "../../testing/test-client.ts";
 import { ADA, NEWS, PARTNER, useService } from "./running-service.ts";
 import { ARTICLES, READER, registerReader, resetApis, VIDEOS } from "./sample-apis.ts";
 
@@ -168,10 +168,10 @@ describe("attributes", () => {
       });
       expect(asked).toEqual(expected.asked);
       // A refresh gives what the first answer gave.
-      for (const { status, body } of [answer, await party.refresh(String(answer.body["refresh_token"]))]) {
+      for (const { status, body } of [answer, await party.refresh(answer.body["refresh_token"])]) {
         expect([status, attributesIn(body)]).toEqual([200, []]);
         if (expected.scope !== undefined) expect(body["scope"]).toBe(expected.scope);
-        const { id_token, access_token } = body as Partial<Tokens>;
+        const { id_token, access_token } = body as Partial<TestTokens>;
         const inToken = id_token === undefined ? "none" : attributesIn(decodeJwt(id_token));
         expect(inToken).toEqual(expected.id_token ?? []);
         const standard = await standardUserinfo(running, access_token);
@@ -182,13 +182,8 @@ describe("attributes", () => {
           if (refused.status === 200) expect(text).toBe(documented()[endpoint]);
           else expect(refused.body["error"]).toBe("insufficient_scope");
         }
-        if (!(party instanceof RelyingParty)) continue;
-        const about = await posted(
-          running,
-          "/oauth2/introspect",
-          { token: String(access_token) },
-          party.client,
-        );
+        if (party.client_secret === undefined) continue;
+        const about = await party.at("openid").post("/oauth2/introspect", { token: String(access_token) });
         expect([about.body["active"], attributesIn(about.body)]).toEqual([true, []]);
       }
     },
@@ -207,7 +202,7 @@ describe("attributes", () => {
         expect(attributesIn(decodeJwt(String(answer.body["id_token"])))).toEqual(readable);
         const token = String(answer.body["access_token"]);
         expect((await standardUserinfo(running, token)).status).toBe(401);
-        const { body } = await posted(running, "/oauth2/introspect", { token }, READER);
+        const { body } = await clientAt(running, "openid", READER).post("/oauth2/introspect", { token });
         const about = resource === VIDEOS ? decodeJwt(token) : body;
         expect(about["sub"]).toBe(running.ada.sub);
         expect(attributesIn(about)).toEqual([]);
@@ -220,7 +215,10 @@ describe("attributes", () => {
     await clients.update(READER.client_id, { apis: { [VIDEOS]: ["articles:read"] } });
     const form = { grant_type: "client_credentials", resource: VIDEOS };
     for (const scope of ["articles:read", "articles:read org phone"]) {
-      const { status, body } = await posted(running, "/oauth2/token", { ...form, scope }, READER);
+      const { status, body } = await clientAt(running, "openid", READER).post("/oauth2/token", {
+        ...form,
+        scope,
+      });
       expect([scope, status]).toEqual([scope, 200]);
       expect(attributesIn(decodeJwt(String(body["access_token"])))).toEqual([]);
     }

@@ -6,7 +6,8 @@ import type { AuditRecord } from "../../records/audit/audit-event.ts";
 import type { ServiceEvents } from "../../core/events.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { Holdings } from "./holdings.ts";
-import { basic, type Person, readTokens, relyingParty, send, signIn } from "./relying-party.ts";
+import { basic, readTokens, type TestVisitor } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "./clients.ts";
 import { untilReplay } from "./token-answers.ts";
 import { ADA, BOB, NEWS, PARTNER, SHOP, startService, storageIn, useService } from "./running-service.ts";
 import { newFolder } from "../closing.ts";
@@ -18,8 +19,8 @@ const FROM = { address: "203.0.113.0/24", browser: "Firefox" };
 const emitted: [string, object][] = [];
 
 const running = useService({ config: { proxy: 1, rateLimits: {} } });
-const news = relyingParty(running, "oauth2", NEWS);
-const openid = relyingParty(running, "openid", NEWS);
+const news = clientAt(running, "oauth2", NEWS);
+const openid = clientAt(running, "openid", NEWS);
 const holdings = new Holdings(running);
 
 beforeAll(() => {
@@ -47,9 +48,9 @@ async function about(account: string): Promise<Partial<AuditRecord>[]> {
 }
 
 const PLAIN = { outcome: "success", reason: null, count: 1, detail: {} };
-const wrong = (username: string): Person => ({ username, password: "not this password" });
+const wrong = (username: string) => ({ username, password: "not this password" });
 
-async function submit(person: Person, browser = news.browser({ headers: HEADERS })): Promise<number> {
+async function submit(person: TestVisitor, browser = news.browser({ headers: HEADERS })): Promise<number> {
   await browser.get(news.authorizeUrl());
   await signIn(browser, person);
   return browser.visits[0]?.status ?? 0;
@@ -59,7 +60,7 @@ describe("the audit log records", () => {
   it("sign-ins and grants: who, through which client, from where [D-AUDIT-1]", async () => {
     const { account, person } = await holdings.newcomer();
     const { sub } = account;
-    await news.tokens({}, person, news.browser({ headers: HEADERS }));
+    await news.signIn({ ...person, browser: news.browser({ headers: HEADERS }) });
     const actor = { kind: "account", id: sub };
     const common = { actor, subject: sub, client: NEWS.client_id, ...FROM, ...PLAIN };
     expect(await about(sub)).toEqual([
@@ -152,7 +153,7 @@ describe("the audit log records", () => {
   it("a code replay, once for the whole family, with an event [D-AUDIT-5]", async () => {
     const { account, person } = await holdings.newcomer();
     const { sub } = account;
-    const code = await news.code({}, person);
+    const code = await news.code(person);
     await news.exchange(code);
     await untilReplay();
     expect((await news.exchange(code)).status).toBe(400);
@@ -167,7 +168,7 @@ describe("the audit log records", () => {
 
   it("nothing for concurrent exchanges of one code", async () => {
     const { account, person } = await holdings.newcomer();
-    const code = await news.code({}, person);
+    const code = await news.code(person);
     await Promise.all(Array.from({ length: 10 }, () => news.exchange(code)));
     expect(await audit({ account: account.sub, action: "code.replayed" })).toEqual([]);
     expect(emitted).toEqual([]);
@@ -176,9 +177,9 @@ describe("the audit log records", () => {
   it("reuse of a rotated refresh token after its window [D-AUDIT-5]", async () => {
     const client = { ...NEWS, client_id: "rotating", refresh_tokens: { rotate: true, reuseWindow: 0 } };
     await running.service.clients.register(client);
-    const party = relyingParty(running, "openid", client);
+    const party = clientAt(running, "openid", client);
     const { account, person } = await holdings.newcomer();
-    const first = await party.tokens({}, person);
+    const first = await party.signIn(person);
     await party.refresh(first.refresh_token);
     // A window of 0 seconds ends after a millisecond.
     await new Promise((resolve) => void setTimeout(resolve, 20));
@@ -196,13 +197,9 @@ describe("the audit log records", () => {
   it("a family that its client revokes [D-AUDIT-5]", async () => {
     const { account, person } = await holdings.newcomer();
     const { sub } = account;
-    const { refresh_token } = await openid.tokens({}, person);
+    const { refresh_token } = await openid.signIn(person);
     for (const token of [refresh_token, refresh_token, "unknown"]) {
-      await send(`${running.openid}/oauth2/revoke`, {
-        method: "POST",
-        headers: { authorization: basic(NEWS) },
-        body: new URLSearchParams({ token }),
-      });
+      await clientAt(running, "openid", NEWS).post("/oauth2/revoke", { token });
     }
     const client_id = NEWS.client_id;
     expect(await audit({ account: sub, action: "family.revoked" })).toMatchObject([
@@ -215,7 +212,7 @@ describe("the audit log records", () => {
     const { account, person } = await holdings.newcomer();
     const { sub } = account;
     const browser = openid.browser({ headers: HEADERS });
-    await openid.code({}, person, browser);
+    await openid.code({ ...person, browser });
     await browser.get(`${running.openid}/oauth2/logout`);
     await browser.submit(browser.form("xsrf"));
     expect(emitted).toEqual([]);
@@ -229,7 +226,7 @@ describe("the audit log records", () => {
 
   it("the consent of a user", async () => {
     const { account, person } = await holdings.newcomer();
-    const partner = relyingParty(running, "openid", PARTNER);
+    const partner = clientAt(running, "openid", PARTNER);
     const browser = partner.browser({ headers: HEADERS });
     await browser.get(partner.authorizeUrl());
     await signIn(browser, person);
@@ -271,7 +268,7 @@ describe("the audit log records", () => {
 
 it("the audit log contains no secret, token, code, password, cookie, name or address [D-AUDIT-2]", async () => {
   const browser = openid.browser({ headers: HEADERS });
-  const code = await openid.code({ scope: "openid email profile" }, ADA, browser);
+  const code = await openid.code({ ...ADA, browser }, { scope: "openid email profile" });
   const tokens = readTokens(await openid.exchange(code));
   await submit(wrong(BOB.email));
   await openid.exchange(code);
@@ -341,7 +338,7 @@ it("collected events are stored when the service closes [D-AUDIT-3]", async () =
   const folder = newFolder();
   const config = await storageIn(folder);
   const first = await startService({ config });
-  await relyingParty(first, "oauth2", NEWS).code();
+  await clientAt(first, "oauth2", NEWS).code(ADA);
   await first.close();
   const second = await startService({ config });
   const { items: records } = await second.service.audit.list({ account: first.ada.sub });
@@ -352,8 +349,8 @@ it("collected events are stored when the service closes [D-AUDIT-3]", async () =
 it("audit records are kept for the configured time [D-AUDIT-6]", async () => {
   const clock = new TestClock();
   const short = await startService({ config: { clock, audit: { retention: 600, signIns: 100 } } });
-  const party = relyingParty(short, "oauth2", NEWS);
-  await party.code();
+  const party = clientAt(short, "oauth2", NEWS);
+  await party.code(ADA);
   await party.password({ ...ADA, password: "wrong" });
   const kept = async (): Promise<string[]> =>
     (await short.service.audit.list()).items.map(({ action, outcome }) => `${action} ${outcome}`);

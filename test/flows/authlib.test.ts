@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { exportJWK, generateKeyPair, type JWK } from "jose";
 import { programFor } from "../machine.mjs";
-import { type Codes, decide, DeviceParty, TELEVISION } from "./device-party.ts";
+import { compare, connect, decide, TELEVISION } from "./devices.ts";
+import type { DeviceCodes } from "../../testing/test-client.ts";
 import { ADA, useService } from "./running-service.ts";
 
 const python = programFor("Authlib");
@@ -77,12 +78,11 @@ describe("Authlib", () => {
   });
 
   it("signs in on a device, refreshes and revokes [D-DEVICE-1]", async () => {
-    const television = new DeviceParty(running, "openid");
-    let codes: Codes | undefined;
+    let codes: DeviceCodes | undefined;
     const result = await run("device", TELEVISION.client_id, "", async (line) => {
-      if (codes === undefined) codes = line as Codes;
+      if (codes === undefined) codes = line as DeviceCodes;
       // It has polled once.
-      else if ("polled" in Object(line)) await television.connect(codes);
+      else if ("polled" in Object(line)) await connect(codes);
     });
     expect(result).toEqual({
       claims: expect.objectContaining({
@@ -99,9 +99,8 @@ describe("Authlib", () => {
   });
 
   it("is told that the person refused [D-DEVICE-2]", async () => {
-    const television = new DeviceParty(running, "openid");
     const result = await run("device", TELEVISION.client_id, "", async (line) => {
-      if ("user_code" in Object(line)) await decide(await television.compare(line as Codes), "refuse");
+      if ("user_code" in Object(line)) await decide(await compare(line as DeviceCodes), "refuse");
     });
     expect(result).toEqual({ refused: "access_denied" });
   });

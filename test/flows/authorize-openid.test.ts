@@ -2,18 +2,19 @@ import { createHash, randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import type { Browser } from "../../testing/browser/browser.ts";
-import { basic, type Parameters, readTokens, relyingParty, send, signIn } from "./relying-party.ts";
+import { basic, readTokens, type RequestParameters, send } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "./clients.ts";
 import { ADA, BOB, CALLBACK, NEWS, SHOP, startService, useService } from "./running-service.ts";
 
 let signedIn: Browser;
 
 const running = useService();
-const oauth2 = relyingParty(running, "oauth2", NEWS);
-const openid = relyingParty(running, "openid", NEWS);
+const oauth2 = clientAt(running, "oauth2", NEWS);
+const openid = clientAt(running, "openid", NEWS);
 
 beforeAll(async () => {
   signedIn = openid.browser();
-  await openid.authorize(signedIn);
+  await openid.authorize({ ...ADA, browser: signedIn });
 });
 
 async function redirected(address: string, browser: Browser = signedIn): Promise<URL> {
@@ -26,7 +27,7 @@ const codeOf = (location: URL): string => location.searchParams.get("code") ?? "
 const all = (location: URL): Record<string, string> => Object.fromEntries(location.searchParams);
 
 /** Pushes a request. */
-function push(parameters: Parameters, client = NEWS) {
+function push(parameters: RequestParameters, client = NEWS) {
   const form = { response_type: "code", redirect_uri: client.redirect_uris[0], ...parameters };
   const sent = Object.entries(form).filter((pair): pair is [string, string] => pair[1] !== undefined);
   return send(`${running.openid}/oauth2/par`, {
@@ -234,7 +235,7 @@ describe("a request without response_type, on openid", () => {
 
   it("is refused in the same way with profile: strict [D-AUTHZ-17]", async () => {
     const strict = await startService({ config: { profile: "strict" } });
-    const party = relyingParty(strict, "openid", NEWS);
+    const party = clientAt(strict, "openid", NEWS);
     const location = await redirected(party.authorizeUrl(missing), party.browser());
     expect(all(location)).toMatchObject({
       error: "invalid_request",
@@ -253,7 +254,7 @@ describe("pushed authorization requests", () => {
       expect([pushed.status, pushed.body["expires_in"]]).toEqual([201, expect.any(Number)]);
       const request_uri = String(pushed.body["request_uri"]);
       const only = { response_type: undefined, redirect_uri: undefined, request_uri };
-      const location = await openid.authorize(browser, { ...only, state: "ignored" });
+      const { location } = await openid.authorize({ ...ADA, browser }, { ...only, state: "ignored" });
       expect(location.href.startsWith(`${CALLBACK}?`)).toBe(true);
       expect(location.searchParams.get("state")).toBe("a b");
       expect((await openid.exchange(codeOf(location))).status).toBe(400);
@@ -266,12 +267,12 @@ describe("pushed authorization requests", () => {
 
   it("belong to the client that pushed them [D-AUTHZ-5]", async () => {
     const { body } = await push({});
-    const shop = relyingParty(running, "openid", SHOP);
+    const shop = clientAt(running, "openid", SHOP);
     const answer = await send(shop.authorizeUrl({ request_uri: String(body["request_uri"]) }));
     expect([answer.status, answer.body["error"]]).toEqual([400, "invalid_request_uri"]);
   });
 
-  it.each<[string, Parameters]>([
+  it.each<[string, RequestParameters]>([
     ["invalid_redirect_uri", { redirect_uri: "https://evil.example/" }],
     ["invalid_request", { redirect_uri: undefined }],
     ["invalid_request", { redirect_uri: "" }],
@@ -316,7 +317,7 @@ describe("prompt and max_age", () => {
   it("max_age shows the form for an older sign-in, and auth_time has its time [D-DEPLOY-4]", async () => {
     const browser = openid.browser();
     const scope = { scope: "openid", max_age: "1000" };
-    const first = decodeJwt((await openid.tokens(scope, BOB, browser)).id_token ?? "");
+    const first = decodeJwt((await openid.signIn({ ...BOB, browser }, scope)).id_token ?? "");
     const code = codeOf(await redirected(openid.authorizeUrl(scope), browser));
     const second = decodeJwt(readTokens(await openid.exchange(code)).id_token ?? "");
     expect(second["auth_time"]).toBe(first["auth_time"]);
@@ -330,7 +331,7 @@ describe("prompt and max_age", () => {
 
   it("an essential acr that can't be met is an error, not a loop [D-AUTHZ-8, D-DEPLOY-6]", async () => {
     const { acr: known = "" } = decodeJwt<{ acr?: string }>(
-      (await openid.tokens({ scope: "openid" })).id_token ?? "",
+      (await openid.signIn(ADA, { scope: "openid" })).id_token ?? "",
     );
     const withAcr = (acr: object): string =>
       openid.authorizeUrl({ scope: "openid", claims: JSON.stringify({ id_token: { acr } }) });

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { Browser } from "../../testing/browser/browser.ts";
-import { type Parameters, relyingParty, send, atBoth } from "./relying-party.ts";
+import { type RequestParameters, send } from "../../testing/test-client.ts";
+import { atBoth, clientAt } from "./clients.ts";
 import { ADA, CALLBACK, NEWS, SHOP, useService } from "./running-service.ts";
 import { expectTokens } from "./token-answers.ts";
 
@@ -15,7 +16,7 @@ const news = atBoth(running, NEWS);
 
 beforeAll(async () => {
   signedIn = news.oauth2.browser();
-  await news.oauth2.authorize(signedIn);
+  await news.oauth2.authorize({ ...ADA, browser: signedIn });
 });
 
 /** The exact `Location` for the signed-in browser. */
@@ -78,7 +79,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
       expect(members(location)["state"]).toBe(state);
       expect(location).not.toContain("+");
       const browser = news[kind].browser();
-      await news[kind].authorize(browser, { state });
+      await news[kind].authorize({ ...ADA, browser }, { state });
       expect(members(browser.headers.get("location") ?? "")["state"]).toBe(state);
     }
   });
@@ -90,7 +91,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
     }
   });
 
-  const refusals: [what: string, change: Parameters, raw: string, error: string][] = [
+  const refusals: [what: string, change: RequestParameters, raw: string, error: string][] = [
     ["no client_id", { client_id: undefined }, "", "invalid_request"],
     ["an empty client_id", { client_id: "" }, "", "invalid_request"],
     ["client_id twice", {}, "&client_id=news", "invalid_request"],
@@ -137,7 +138,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
   });
 
   it("uses the first registered address without redirect_uri, on oauth2 only [AUTHZ-3, AUTHZ-4, D-AUTHZ-2]", async () => {
-    const shop = relyingParty(running, kind, SHOP);
+    const shop = clientAt(running, kind, SHOP);
     const [first = "", second = ""] = SHOP.redirect_uris;
     const address = shop.authorizeUrl({ redirect_uri: undefined });
     if (kind === "openid") {
@@ -155,7 +156,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
     const address = "https://App.example?state=mine&x=%20";
     const client = { ...NEWS, client_id: `as-is-${kind}`, redirect_uris: [address] };
     await running.service.clients.register(client);
-    const location = await redirected(relyingParty(running, kind, client).authorizeUrl({ state: "s" }));
+    const location = await redirected(clientAt(running, kind, client).authorizeUrl({ state: "s" }));
     expect(location).toMatch(/^https:\/\/App\.example\?x=%20&code=[\w-]+&state=s(?:&iss=|$)/);
   });
 
@@ -194,7 +195,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
   it.each([undefined, "", "unknown", "unknown other", "email", "profile"])(
     "accepts a scope of %j [AUTHZ-6, D-AUTHZ-12]",
     async (scope) => {
-      expectTokens(await news[kind].exchange(await news[kind].code({ scope })));
+      expectTokens(await news[kind].exchange(await news[kind].code(ADA, { scope })));
     },
   );
 
@@ -210,7 +211,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
     expect(Object.keys(body)).toEqual(["access_token", "token_type", "expires_in", "refresh_token"]);
   });
 
-  const faults: [error: string, parameters: Parameters][] = [
+  const faults: [error: string, parameters: RequestParameters][] = [
     ["invalid_request", { prompt: "dance" }],
     ["invalid_request", { prompt: "none login" }],
     ["invalid_request", { code_challenge: "x".repeat(43), code_challenge_method: "plain" }],

@@ -6,7 +6,7 @@ import { BACKCHANNEL_FAILURES, type ServiceEvents } from "../../core/events.ts";
 import { tableAfter } from "../examples/documents.ts";
 import { bodyOf, bytesPeer, httpPeer, type Peer, tcpPeer } from "../notifier/peers.ts";
 import type { Pause } from "../../provider/sessions/backchannel-logout.ts";
-import { relyingParty } from "./relying-party.ts";
+import { clientAt } from "./clients.ts";
 import {
   ADA,
   NEWS,
@@ -44,11 +44,11 @@ async function endSessions(
   { service, ...rest }: RunningService,
   addresses: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const browser = relyingParty(rest, "openid", NEWS).browser();
+  const browser = clientAt(rest, "openid", NEWS).browser();
   for (const [client_id, backchannel_logout_uri] of Object.entries(addresses)) {
     const client = { ...NEWS, client_id };
     await service.clients.register({ ...client, backchannel_logout_uri });
-    await relyingParty(rest, "openid", client).code({ scope: "openid" }, ADA, browser);
+    await clientAt(rest, "openid", client).code({ ...ADA, browser }, { scope: "openid" });
   }
   await service.accounts.endSessions(rest.ada.sub);
 }

@@ -6,7 +6,8 @@ import { beforeAll, describe, expect, it } from "@jest/globals";
 import { smaller } from "../../build/smaller.ts";
 import { readConfigFile } from "../../cli/server/config-file.ts";
 import { applySeed } from "../../lib/index.ts";
-import { relyingParty, send, signIn } from "./relying-party.ts";
+import { clientAt, signIn } from "./clients.ts";
+import { send } from "../../testing/test-client.ts";
 import { NEWS, useService } from "./running-service.ts";
 import type { NewClient } from "../../accounts/clients/client-schema.ts";
 import { newFolder } from "../closing.ts";
@@ -192,7 +193,7 @@ describe("the pages of a sign-in", () => {
       policy_uri: "https://news.example/privacy?a=1&b=2",
       tos_uri: "https://news.example/terms",
     });
-    const third = relyingParty(running, "oauth2", { ...NEWS, client_id: "third" });
+    const third = clientAt(running, "oauth2", { ...NEWS, client_id: "third" });
     const browser = await third.browser().get(third.authorizeUrl());
     const path = `/clients/third/logo?${hash("sha256", PNG, "base64url")}`;
     expect(browser.html).toContain(`<img src="${path}" alt="">`);
@@ -209,7 +210,7 @@ describe("the pages of a sign-in", () => {
     expect(browser.html).toContain('<a href="https://news.example/privacy?a=1&amp;b=2">');
     expect(browser.html).toContain('<a href="https://news.example/terms">');
     expect(browser.html).not.toContain("<img src=x");
-    const without = await third.browser().get(relyingParty(running, "openid", NEWS).authorizeUrl());
+    const without = await third.browser().get(clientAt(running, "openid", NEWS).authorizeUrl());
     expect(without.html).not.toContain("/clients/");
   });
 });
@@ -259,7 +260,7 @@ const scriptAt = (query = ""): string => `${running.oauth2}/pages.js${query}`;
 
 describe("the script of the pages", () => {
   it("is small, is kept by browsers under its digest, and is the only one that pages may run", async () => {
-    const party = relyingParty(running, "oauth2", NEWS);
+    const party = clientAt(running, "oauth2", NEWS);
     const browser = await party.browser().get(party.authorizeUrl());
     const [, src = ""] = /<script src="([^"]*)" defer><\/script>/.exec(browser.html) ?? [];
     const { origin } = new URL(running.oauth2);

@@ -2,19 +2,20 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "@jest/globals";
 import { tagsNamed } from "../../testing/browser/html.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
-import { type Parameters, readTokens, type RelyingParty, relyingParty, signIn } from "./relying-party.ts";
+import { readTokens, type RequestParameters, type TestClient } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "./clients.ts";
 import { ADA, BOB, NEWS, PARTNER, useService } from "./running-service.ts";
 
 const DOCUMENTED = ["sub", "email", "name", "surname", "date_of_birth", "gender"];
 
 const running = useService();
-const oauth2 = relyingParty(running, "oauth2", PARTNER);
-const openid = relyingParty(running, "openid", PARTNER);
+const oauth2 = clientAt(running, "oauth2", PARTNER);
+const openid = clientAt(running, "openid", PARTNER);
 
 /** Opens the consent page, if there is one. */
 async function consentPage(
-  party: RelyingParty,
-  parameters: Parameters = {},
+  party: TestClient,
+  parameters: RequestParameters = {},
   { username, password }: { username: string; password: string } = ADA,
   browser: Browser = party.browser(),
 ): Promise<Browser> {
@@ -51,7 +52,7 @@ async function decide(browser: Browser, decision: "allow" | "deny"): Promise<URL
   return browser.location!;
 }
 
-async function allowed(browser: Browser, party: RelyingParty): Promise<string> {
+async function allowed(browser: Browser, party: TestClient): Promise<string> {
   const code = (await decide(browser, "allow")).searchParams.get("code") ?? "";
   return readTokens(await party.exchange(code)).access_token;
 }
@@ -228,9 +229,9 @@ describe("a third-party client", () => {
 describe("a first-party client", () => {
   it("needs no consent, and each of its tokens reads userinfo and profile [D-AUTHZ-15]", async () => {
     for (const kind of ["oauth2", "openid"] as const) {
-      const news = relyingParty(running, kind, NEWS);
+      const news = clientAt(running, kind, NEWS);
       for (const scope of [undefined, "email", "unknown"]) {
-        const { access_token } = await news.tokens({ scope });
+        const { access_token } = await news.signIn(ADA, { scope });
         expect(Object.keys((await news.profile(access_token)).body)).toEqual(DOCUMENTED);
         expect((await news.userinfo(access_token)).status).toBe(200);
       }

@@ -5,7 +5,8 @@ import { addPhone } from "../../testing/add-passkey.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { resultOf } from "../interactions/console-visitor.ts";
 import { formOf, MethodsParty, startMethodsService, textOf } from "./methods-party.ts";
-import { type Person, signedIn, signIn } from "./relying-party.ts";
+import type { TestVisitor } from "../../testing/test-client.ts";
+import { signedIn, signIn } from "./clients.ts";
 import { ADA, OPERATOR } from "./running-service.ts";
 import { beforeTests } from "../closing.ts";
 
@@ -416,7 +417,7 @@ describe("hostile input", () => {
 
 describe("other users", () => {
   it("learn nothing about who has an account", async () => {
-    const visitors: readonly [Person | undefined, number][] = [
+    const visitors: readonly [TestVisitor | undefined, number][] = [
       [ADA, 403],
       [undefined, 303],
     ];

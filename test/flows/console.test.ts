@@ -4,7 +4,8 @@ import type { ServiceEvent, ServiceEvents } from "../../core/events.ts";
 import { formOf, listed, resultOf } from "../interactions/console-visitor.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { type Inbox, openInbox } from "./inbox.ts";
-import { send, signedIn, signIn } from "./relying-party.ts";
+import { send } from "../../testing/test-client.ts";
+import { signedIn, signIn } from "./clients.ts";
 import { ADA, OPERATOR, type RunningService, startService } from "./running-service.ts";
 import { closing } from "../closing.ts";
 

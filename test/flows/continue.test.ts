@@ -1,10 +1,11 @@
 /** The step `continue`: no code goes silently to an address that any application on the device can claim. */
+import { type DeploymentKind } from "../../config/configuration.ts";
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
-import { APP, NATIVE, newProof, PublicParty } from "./public-party.ts";
-import { relyingParty, signedIn, signIn } from "./relying-party.ts";
+import { APP, clientAt, NATIVE, signedIn, signIn, nativeAt } from "./clients.ts";
+import { type TestClient, newProof } from "../../testing/test-client.ts";
 import { BOB, NEWS, useService } from "./running-service.ts";
 
 const LOOPBACK = "http://127.0.0.1:49152/callback";
@@ -23,18 +24,14 @@ beforeAll(async () => {
 });
 
 /** A native client that uses this address. */
-function native(redirectUri: string, kind: "oauth2" | "openid" = "openid"): PublicParty {
-  const party = new PublicParty(running, kind, NATIVE);
-  party.redirectUri = redirectUri;
-  return party;
-}
+const native = (address: string, kind?: DeploymentKind): TestClient => nativeAt(running, address, kind);
 
 /** A browser in which Ada is signed in, at the question. */
-async function asked(party: PublicParty, parameters: Record<string, string> = {}) {
+async function asked(party: TestClient, parameters: Record<string, string> = {}) {
   const browser = await signIn(await party.browser().get(`${party.base}/account`));
-  const proof = newProof();
-  await browser.get(party.authorizeUrl(proof, parameters));
-  return { browser, proof };
+  const { request, code_verifier } = newProof();
+  await browser.get(party.authorizeUrl({ ...request, ...parameters }));
+  return { browser, request, proof: { code_verifier } };
 }
 
 const codeIn = (browser: Browser): string | null | undefined => browser.location?.searchParams.get("code");
@@ -54,7 +51,7 @@ describe.each([
     expect(browser.html).toContain("Continue only if you have just opened it.");
     await browser.submit(browser.forms()[0]);
     const code = codeIn(browser) ?? "";
-    const answer = await party.exchange({ code, verifier: proof.verifier, redirect_uri: address });
+    const answer = await party.exchange(code, proof);
     expect(answer.status).toBe(200);
   });
 
@@ -63,7 +60,7 @@ describe.each([
     const { browser } = await asked(party);
     await browser.submit(browser.forms()[0]);
     expect(codeIn(browser)).toBeTruthy();
-    await browser.get(party.authorizeUrl(newProof()));
+    await browser.get(party.authorizeUrl(newProof().request));
     expect(browser.title).toMatch(/^Continue as/);
   });
 
@@ -87,7 +84,7 @@ describe.each([
     // oidc-provider ends Ada's session with a form that submits itself.
     await browser.submit(browser.forms()[0]);
     const code = codeIn(browser) ?? "";
-    const answer = await party.exchange({ code, verifier: proof.verifier, redirect_uri: address });
+    const answer = await party.exchange(code, proof);
     const { access_token } = answer.body as Record<string, string>;
     expect(await party.userinfo(access_token!)).toMatchObject({ body: { email: BOB.email } });
   });
@@ -98,19 +95,19 @@ describe.each([
     const email = `${cleo.username}@example.com`;
     await running.service.accounts.create({ ...cleo, email, email_verified: true, app: { secret } });
     const party = native(address, kind);
-    const { browser, proof } = await asked(party);
+    const { browser, request, proof } = await asked(party);
     await browser.submit(browser.forms()[0], { action: "another-account" });
     await signIn(browser, cleo);
-    await browser.get(party.authorizeUrl(newProof(), { prompt: "none" }));
+    await browser.get(party.authorizeUrl({ ...newProof().request, prompt: "none" }));
     expect(codeIn(browser)).toBeNull();
-    await browser.get(party.authorizeUrl(proof));
+    await browser.get(party.authorizeUrl(request));
     await browser.submit(browser.forms()[0], { action: "another-account" });
     await signIn(browser, cleo);
     expect(browser.title).toBe("Confirm that it’s you");
     await browser.submit(browser.forms()[0], { code: totpCode(secret, Date.now()) });
     await browser.submit(browser.forms()[0]);
     const code = codeIn(browser) ?? "";
-    const answer = await party.exchange({ code, verifier: proof.verifier, redirect_uri: address });
+    const answer = await party.exchange(code, proof);
     const { access_token } = answer.body as Record<string, string>;
     expect(await party.userinfo(access_token!)).toMatchObject({ body: { email } });
   });
@@ -118,10 +115,10 @@ describe.each([
   it("is not asked about right after a sign-in [D-KIND-5]", async () => {
     const party = native(address, kind);
     const browser = party.browser();
-    await browser.get(party.authorizeUrl(newProof()));
+    await browser.get(party.authorizeUrl(newProof().request));
     await signIn(browser);
     expect(codeIn(browser)).toBeTruthy();
-    await browser.get(party.authorizeUrl(newProof(), { prompt: "login" }));
+    await browser.get(party.authorizeUrl({ ...newProof().request, prompt: "login" }));
     await signIn(browser);
     expect(codeIn(browser)).toBeTruthy();
   });
@@ -134,30 +131,30 @@ describe("the step continue", () => {
   });
 
   it("is for public clients: a web client on loopback gets its code [D-KIND-5]", async () => {
-    const news = relyingParty(running, "openid", NEWS);
+    const news = clientAt(running, "openid", NEWS);
     const browser = await signIn(await news.browser().get(`${running.openid}/account`));
     expect(await news.silently(browser)).toBe("code");
   });
 
   it("is left out after consent in the same interaction, and not after consent from earlier [D-KIND-5]", async () => {
-    const party = new PublicParty(running, "openid", { ...NATIVE, client_id: "third" });
-    party.redirectUri = "http://127.0.0.1:49152/third";
+    const party = clientAt(running, "openid", {
+      client_id: "third",
+      redirect_uris: ["http://127.0.0.1:49152/third"],
+    });
     const { browser } = await asked(party, { scope: "openid email" });
     expect(browser.title).toMatch(/^Share your data/);
     await browser.submit(browser.forms()[0], { decision: "allow" });
     expect(codeIn(browser)).toBeTruthy();
-    await browser.get(party.authorizeUrl(newProof(), { scope: "openid email" }));
+    await browser.get(party.authorizeUrl({ ...newProof().request, scope: "openid email" }));
     expect(browser.title).toMatch(/^Continue as/);
   });
 
   it("holds for a pushed request [D-KIND-5]", async () => {
     const party = native(LOOPBACK);
-    const { code_challenge } = newProof();
     const request = {
       response_type: "code",
       redirect_uri: LOOPBACK,
-      code_challenge,
-      code_challenge_method: "S256",
+      ...newProof().request,
     };
     for (const prompt of [undefined, "none"]) {
       const pushed = await party.post("/oauth2/par", { ...request, prompt });
@@ -191,8 +188,7 @@ describe("the step continue", () => {
     const party = native(LOOPBACK);
     const account = await signedIn(party.base);
     const visitor = new JsonVisitor(account);
-    const proof = newProof();
-    const { status, body } = await visitor.open(party.authorizeUrl(proof));
+    const { status, body } = await visitor.open(party.authorizeUrl(newProof().request));
     expect(status).toBe(200);
     expect(body).toMatchObject({ step: "continue", account: "ada@example.com", fields: [], problems: [] });
     expect(body.actions.map(({ name, method }) => [name, method])).toEqual([

@@ -4,7 +4,8 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { formOf, resultOf } from "../interactions/console-visitor.ts";
 import type { StorageConfig } from "../servers/storage.ts";
-import { type RelyingParty, relyingParty, send, signedIn, signIn, viaProxy } from "./relying-party.ts";
+import { send, type TestClient } from "../../testing/test-client.ts";
+import { clientAt, signedIn, signIn, viaProxy } from "./clients.ts";
 import {
   ADA,
   NEWS,
@@ -54,7 +55,7 @@ async function start(
   port = Number(new URL(running.origin).port);
 }
 
-const party = (kind: "oauth2" | "openid", client = NEWS): RelyingParty => relyingParty(running, kind, client);
+const party = (kind: "oauth2" | "openid", client = NEWS): TestClient => clientAt(running, kind, client);
 
 const signatures = (browser: Browser) => browser.jar.all().filter(({ name }) => name.endsWith(".sig"));
 
@@ -90,7 +91,7 @@ describe.each(["oauth2", "openid"] as const)("with a new first key, at %s", (kin
   it("a session continues, and is signed with the new key at its next use [D-COOKIES-3]", async () => {
     await start([OLD]);
     const browser = party(kind).browser();
-    await party(kind).authorize(browser);
+    await party(kind).authorize({ ...ADA, browser });
     await start([FRESH, OLD]);
     await browser.getOnly(`${running[kind]}/account`);
     expect([browser.status, browser.headers.getSetCookie()]).toEqual([200, []]);
@@ -104,7 +105,7 @@ describe.each(["oauth2", "openid"] as const)("with a new first key, at %s", (kin
   it("a browser stays known for its accounts [D-COOKIES-1, D-COOKIES-3]", async () => {
     await start([OLD]);
     const browser = party(kind).browser();
-    await party(kind).authorize(browser);
+    await party(kind).authorize({ ...ADA, browser });
     await start([FRESH, OLD]);
     const stranger = await party(kind).browser().get(party(kind).authorizeUrl());
     const guess = { username: ADA.username, password: "this is not the password" };
@@ -171,7 +172,7 @@ it("a session with cookies.domain keeps one signature, and continues [D-COOKIES-
   const options = { deployments: () => urls };
   await start([OLD], config, options);
   const browser = party("oauth2").browser({ send: viaProxy(running) });
-  await party("oauth2").authorize(browser);
+  await party("oauth2").authorize({ ...ADA, browser });
   await start([FRESH, OLD], config, options);
   for (let visit = 0; visit < 2; visit += 1) {
     await browser.getOnly("https://openid.example.com/account");

@@ -1,16 +1,16 @@
 /** Which scripts may read the answers of the service: those from the origins of public clients, and no others. */
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { sendRaw } from "../hostile/raw.ts";
-import { APP, PublicParty } from "./public-party.ts";
-import { type Answer, relyingParty, send } from "./relying-party.ts";
-import { NEWS, startService, useService } from "./running-service.ts";
+import { APP, clientAt, issue } from "./clients.ts";
+import { send, type TestAnswer } from "../../testing/test-client.ts";
+import { ADA, NEWS, startService, useService } from "./running-service.ts";
 
 const ORIGIN = "https://app.example";
 const OTHER = "https://other.example";
 const EXPOSED = "WWW-Authenticate, Retry-After, DPoP-Nonce";
 
 const running = useService();
-const app = new PublicParty(running, "openid", APP);
+const app = clientAt(running, "openid", APP);
 
 beforeAll(async () => {
   await running.service.clients.register(APP);
@@ -38,12 +38,16 @@ const OPEN: readonly (readonly ["oauth2" | "openid", string])[] = [
 ];
 
 const HEADER = "access-control-allow-origin";
-const cors = ({ headers }: Answer): Record<string, string> =>
+const cors = ({ headers }: TestAnswer): Record<string, string> =>
   Object.fromEntries([...headers].filter(([name]) => name.startsWith("access-control-")));
-const varies = ({ headers }: Answer): string[] =>
+const varies = ({ headers }: TestAnswer): string[] =>
   (headers.get("vary") ?? "").split(/, ?/).map((each) => each.toLowerCase());
 
-function preflight(address: string, origin: string, headers: Record<string, string> = {}): Promise<Answer> {
+function preflight(
+  address: string,
+  origin: string,
+  headers: Record<string, string> = {},
+): Promise<TestAnswer> {
   return send(address, {
     method: "OPTIONS",
     headers: { origin, "access-control-request-method": "POST", ...headers },
@@ -101,16 +105,8 @@ describe("the answers to a script", () => {
   it("of a listed origin can be read: tokens, refresh, userinfo, profile, revocation [D-KIND-6]", async () => {
     const readable = { "access-control-allow-origin": ORIGIN, "access-control-expose-headers": EXPOSED };
     const headers = { origin: ORIGIN };
-    const issued = await app.code({ scope: "openid email profile" });
-    const exchanged = await app.token(
-      {
-        grant_type: "authorization_code",
-        code: issued.code,
-        redirect_uri: issued.redirect_uri,
-        code_verifier: issued.verifier,
-      },
-      headers,
-    );
+    const { code, proof } = await issue(app, { scope: "openid email profile" });
+    const exchanged = await app.token({ grant_type: "authorization_code", code, ...proof }, headers);
     expect(exchanged.status).toBe(200);
     const { access_token, refresh_token } = exchanged.body as Record<string, string>;
     const bearer = { headers: { ...headers, authorization: `Bearer ${access_token}` } };
@@ -137,8 +133,8 @@ describe("the answers to a script", () => {
   it("can be read when they are errors, too [D-KIND-6]", async () => {
     const headers = { origin: ORIGIN };
     const bearer = { headers: { ...headers, authorization: "Bearer unknown" } };
-    const unknown = { grant_type: "authorization_code", code: "unknown", redirect_uri: app.redirectUri };
-    const answers: [number, Answer][] = [
+    const unknown = { grant_type: "authorization_code", code: "unknown", redirect_uri: app.redirect_uri };
+    const answers: [number, TestAnswer][] = [
       [400, await app.token(unknown, headers)],
       [401, await app.token({ client_secret: "a secret" }, headers)],
       [400, await app.token({ client_id: "unknown" }, headers)],
@@ -167,8 +163,8 @@ describe("the answers to a script", () => {
     "https://app.example https://app.example",
     "https://app.example, https://evil.example",
   ])("of %s can't be read, and the request is served like any other [D-KIND-6]", async (origin) => {
-    const { code, verifier, redirect_uri } = await app.code();
-    const form = { grant_type: "authorization_code", code, code_verifier: verifier, redirect_uri };
+    const { code, proof } = await issue(app);
+    const form = { grant_type: "authorization_code", code, ...proof };
     const answer = await app.token(form, { origin });
     expect([answer.status, cors(answer), varies(answer)]).toEqual([200, {}, ["origin"]]);
     const unknown = await send(`${running.openid}/oauth2/userinfo`, {
@@ -178,7 +174,7 @@ describe("the answers to a script", () => {
   });
 
   it("of another client's origin can't be read: the client in the form, the query or the token decides [D-KIND-6]", async () => {
-    const { access_token } = await app.tokens({ scope: "openid email" });
+    const { access_token } = await app.signIn(ADA, { scope: "openid email" });
     const headers = { origin: OTHER, authorization: `Bearer ${access_token}` };
     const answers = [
       await app.token({ grant_type: "refresh_token", refresh_token: "unknown" }, { origin: OTHER }),
@@ -186,8 +182,8 @@ describe("the answers to a script", () => {
       await send(`${running.openid}/oauth2/userinfo`, { headers }),
     ];
     for (const answer of answers) expect(cors(answer)).toEqual({});
-    const web = relyingParty(running, "openid", NEWS);
-    const tokens = await web.tokens({ scope: "openid" });
+    const web = clientAt(running, "openid", NEWS);
+    const tokens = await web.signIn(ADA, { scope: "openid" });
     const read = await send(`${running.openid}/oauth2/userinfo`, {
       headers: { origin: ORIGIN, authorization: `Bearer ${tokens.access_token}` },
     });

@@ -1,7 +1,8 @@
 /** Devices that call an API for a person: RFC 8707 with the device grant, on both deployments. */
 import { afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import { decide, DeviceParty, FRAME, TELEVISION, useDevices } from "./device-party.ts";
-import { type Answer, basic, send } from "./relying-party.ts";
+import { compare, connect, decide, FRAME, TELEVISION, useDevices } from "./devices.ts";
+import { clientAt } from "./clients.ts";
+import type { TestClient, TestAnswer } from "../../testing/test-client.ts";
 import { ADA } from "./running-service.ts";
 import {
   ARTICLES,
@@ -29,13 +30,11 @@ beforeAll(async () => {
 });
 afterEach(reset);
 
-const television = (kind: Kind = "openid"): DeviceParty => new DeviceParty(running, kind);
+const television = (kind: Kind = "openid"): TestClient => clientAt(running, kind, TELEVISION);
 
-async function introspect(token: unknown, kind: Kind = "openid"): Promise<Answer["body"]> {
-  const { status, body } = await send(`${running[kind]}/oauth2/introspect`, {
-    method: "POST",
-    headers: { authorization: basic(READER) },
-    body: new URLSearchParams({ token: String(token) }),
+async function introspect(token: unknown, kind: Kind = "openid"): Promise<TestAnswer["body"]> {
+  const { status, body } = await clientAt(running, kind, READER).post("/oauth2/introspect", {
+    token: String(token),
   });
   expect(status).toBe(200);
   return body;
@@ -44,8 +43,8 @@ async function introspect(token: unknown, kind: Kind = "openid"): Promise<Answer
 describe.each(KINDS)("a device that asks for APIs on %s", (kind) => {
   it("gets tokens for one API, which open nothing else [D-API-3, D-API-6, D-API-7]", async () => {
     const party = television(kind);
-    const codes = await party.codes({ scope: SCOPE, resource: ARTICLES });
-    await party.connect(codes);
+    const codes = await party.deviceCodes({ scope: SCOPE, resource: ARTICLES });
+    await connect(codes);
     const { status, body } = await party.poll(codes);
     expect([status, body]).toEqual([
       200,
@@ -74,9 +73,9 @@ describe.each(KINDS)("a device that asks for APIs on %s", (kind) => {
 
   it("names one of several when it polls; nothing else uses its code up [D-API-7, D-DEVICE-3]", async () => {
     const party = television(kind);
-    const codes = await party.codes({ scope: SCOPE, resource: [ARTICLES, VIDEOS, ARTICLES] });
+    const codes = await party.deviceCodes({ scope: SCOPE, resource: [ARTICLES, VIDEOS, ARTICLES] });
     expectRefusal(await party.poll(codes, { resource: ARTICLES }), "authorization_pending");
-    await party.connect(codes);
+    await connect(codes);
     for (const resource of [
       undefined,
       "",
@@ -113,29 +112,37 @@ describe.each(KINDS)("a device that asks for APIs on %s", (kind) => {
     ];
     for (const resource of wrong) {
       const error = resource.includes("\0") ? "invalid_request" : "invalid_target";
-      expectRefusal(await party.request({ scope: SCOPE, resource }), error);
-      expectRefusal(await party.request({ scope: SCOPE, resource: [ARTICLES, resource] }), error);
+      expectRefusal(await party.post("/oauth2/device", { scope: SCOPE, resource }), error);
+      expectRefusal(
+        await party.post("/oauth2/device", { scope: SCOPE, resource: [ARTICLES, resource] }),
+        error,
+      );
     }
     const eleven = Array.from({ length: 11 }, () => ARTICLES);
-    expectRefusal(await party.request({ scope: SCOPE, resource: eleven }), "invalid_target");
-    expect((await party.request({ scope: SCOPE, resource: eleven.slice(1) })).status).toBe(200);
-    expectRefusal(await party.request({ scope: SCOPE, resource: ["", ""] }), "invalid_target");
+    expectRefusal(await party.post("/oauth2/device", { scope: SCOPE, resource: eleven }), "invalid_target");
+    expect((await party.post("/oauth2/device", { scope: SCOPE, resource: eleven.slice(1) })).status).toBe(
+      200,
+    );
+    expectRefusal(await party.post("/oauth2/device", { scope: SCOPE, resource: ["", ""] }), "invalid_target");
     for (const scope of [undefined, "", "articles:publish", "profile email", "account", "__proto__", '"'])
-      expectRefusal(await party.request({ scope, resource: ARTICLES }), "invalid_scope");
-    expectRefusal(await party.request({ scope: [SCOPE, SCOPE], resource: ARTICLES }), "invalid_request");
+      expectRefusal(await party.post("/oauth2/device", { scope, resource: ARTICLES }), "invalid_scope");
     expectRefusal(
-      await party.request({ resource: ARTICLES, client_id: ["television", "frame"] }),
+      await party.post("/oauth2/device", { scope: [SCOPE, SCOPE], resource: ARTICLES }),
+      "invalid_request",
+    );
+    expectRefusal(
+      await party.post("/oauth2/device", { resource: ARTICLES, client_id: ["television", "frame"] }),
       "invalid_request",
     );
     await running.service.clients.update("television", { apis: {} });
-    expectRefusal(await party.request({ scope: SCOPE, resource: ARTICLES }), "invalid_target");
+    expectRefusal(await party.post("/oauth2/device", { scope: SCOPE, resource: ARTICLES }), "invalid_target");
   });
 
   it("gets no more than it may have: other scopes are left out [D-API-2]", async () => {
     const party = television(kind);
     const scope = `articles:publish articles:write account openid x ${"y".repeat(4_000)}`;
-    const codes = await party.codes({ scope, resource: ARTICLES });
-    await party.connect(codes);
+    const codes = await party.deviceCodes({ scope, resource: ARTICLES });
+    await connect(codes);
     const { body } = await party.poll(codes);
     expect(body["scope"]).toBe("articles:write");
     expect(typeof body["id_token"]).toBe(kind === "openid" ? "string" : "undefined");
@@ -148,11 +155,11 @@ describe("the page", () => {
       [TELEVISION, "News on TV"],
       [FRAME, "Picture frame"],
     ] as const) {
-      const party = new DeviceParty(running, "openid", client);
+      const party = clientAt(running, "openid", client);
       // Also a second time: consent from before is not used.
       for (let round = 0; round < 2; round += 1) {
-        const codes = await party.codes({ scope: "articles:read", resource: [ARTICLES, VIDEOS] });
-        const browser = await party.compare(codes);
+        const codes = await party.deviceCodes({ scope: "articles:read", resource: [ARTICLES, VIDEOS] });
+        const browser = await compare(codes);
         expect(browser.html).toContain(`In Articles, ${name} may:`);
         expect(browser.html).toContain(`In Videos, ${name} may:`);
         expect(browser.html).toContain("<li>Read your articles</li>");
@@ -169,12 +176,12 @@ describe("the page", () => {
   it("refuses the device of somebody who does not use the service of an API [D-API-8]", async () => {
     const party = television();
     for (const resource of [[CLOSED], [ARTICLES, CLOSED]]) {
-      const codes = await party.codes({ scope: SCOPE, resource });
-      const browser = await party.compare(codes);
+      const codes = await party.deviceCodes({ scope: SCOPE, resource });
+      const browser = await compare(codes);
       expect(browser.status).toBe(400);
       expect(browser.html).toContain("it asks for access that your account doesn’t have");
       expectRefusal(await party.poll(codes), "access_denied");
-      expect((await party.compare(codes)).html).toContain("This code was already used.");
+      expect((await compare(codes)).html).toContain("This code was already used.");
     }
     expect((await running.service.accounts.find(running.ada.sub))?.services).not.toHaveProperty("2");
   });
@@ -182,8 +189,8 @@ describe("the page", () => {
   it("also refuses when the access ends while it is open [D-API-8]", async () => {
     const party = television();
     await running.service.accounts.assign(running.ada.sub, "2");
-    const codes = await party.codes({ scope: SCOPE, resource: CLOSED });
-    const browser = await party.compare(codes);
+    const codes = await party.deviceCodes({ scope: SCOPE, resource: CLOSED });
+    const browser = await compare(codes);
     await running.service.accounts.unassign(running.ada.sub, ["2"]);
     await decide(browser, "connect");
     expect(browser.html).toContain("it asks for access that your account doesn’t have");
@@ -193,8 +200,8 @@ describe("the page", () => {
   it("assigns people to the service of an API that assigns, when they continue [D-API-8]", async () => {
     const party = television();
     const { accounts } = running.service;
-    const codes = await party.codes({ scope: SCOPE, resource: OPEN });
-    const browser = await party.compare(codes);
+    const codes = await party.deviceCodes({ scope: SCOPE, resource: OPEN });
+    const browser = await compare(codes);
     expect((await accounts.find(running.ada.sub))?.services).not.toHaveProperty("2");
     await decide(browser, "connect");
     expect((await accounts.find(running.ada.sub))?.services).toHaveProperty("2");
@@ -212,11 +219,11 @@ const only = (apis: Readonly<Record<string, readonly string[]>>): Promise<unknow
 describe("what the client may ask for changes", () => {
   it("before the person is asked: what is left is shown and granted, or nothing [D-API-7]", async () => {
     const party = television();
-    const ask = (): ReturnType<DeviceParty["codes"]> =>
-      party.codes({ scope: SCOPE, resource: [ARTICLES, VIDEOS] });
+    const ask = (): ReturnType<TestClient["deviceCodes"]> =>
+      party.deviceCodes({ scope: SCOPE, resource: [ARTICLES, VIDEOS] });
     const [some, none] = [await ask(), await ask()];
     await only({ [ARTICLES]: ["articles:read"] });
-    const browser = await party.compare(some);
+    const browser = await compare(some);
     expect(browser.html).toContain("In Articles, News on TV may:");
     expect(browser.html).not.toContain("In Videos");
     expect(browser.html).not.toContain("<li>Write</li>");
@@ -227,15 +234,15 @@ describe("what the client may ask for changes", () => {
     expect((await party.poll(some, { resource: ARTICLES })).body["scope"]).toBe("articles:read");
 
     await only({});
-    const page = await party.compare(none, ADA);
+    const page = await compare(none, ADA);
     expect(page.html).toContain("it asks for access that your account doesn’t have");
     expectRefusal(await party.poll(none, { resource: ARTICLES }), "access_denied");
   });
 
   it("between the answer and the poll: nothing is used up, and no token opens userinfo [D-API-7]", async () => {
     const party = television();
-    const codes = await party.codes({ scope: SCOPE, resource: ARTICLES });
-    await party.connect(codes);
+    const codes = await party.deviceCodes({ scope: SCOPE, resource: ARTICLES });
+    await connect(codes);
     await only({});
     expectRefusal(await party.poll(codes), "invalid_target");
     await only({ [ARTICLES]: ["articles:publish"] });

@@ -8,7 +8,8 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import type { MailMessage } from "../../config/mail.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { codeIn, linkIn } from "../interactions/self-service.ts";
-import { type Person, relyingParty, type RelyingParty, signIn, viaProxy } from "./relying-party.ts";
+import type { TestClient, TestVisitor } from "../../testing/test-client.ts";
+import { clientAt, signIn, viaProxy } from "./clients.ts";
 import {
   ADA,
   BOB,
@@ -35,10 +36,10 @@ async function start(
 const eight = ({ oauth2, openid }: Pick<RunningService, "oauth2" | "openid">): string =>
   createHash("sha256").update(`${oauth2} ${openid}`).digest("hex").slice(0, 8);
 
-const party = (kind: "oauth2" | "openid" = "oauth2"): RelyingParty => relyingParty(running, kind, NEWS);
+const party = (kind: "oauth2" | "openid" = "oauth2"): TestClient => clientAt(running, kind, NEWS);
 
 /** Submits the login form without a session. @returns the status. */
-async function submit(browser: Browser, person: Person, at: RelyingParty = party()): Promise<number> {
+async function submit(browser: Browser, person: TestVisitor, at: TestClient = party()): Promise<number> {
   for (const { name } of browser.jar.all()) if (name.includes("_session_")) browser.jar.clear(name);
   await browser.get(at.authorizeUrl());
   await signIn(browser, person);
@@ -53,7 +54,7 @@ async function lock(username: string): Promise<void> {
 }
 
 /** Whether the browser gets past a lock of the account. */
-async function isKnown(browser: Browser, person: Person, at: RelyingParty = party()): Promise<boolean> {
+async function isKnown(browser: Browser, person: TestVisitor, at: TestClient = party()): Promise<boolean> {
   await lock(person.username);
   return (await submit(browser, person, at)) === 303;
 }
@@ -104,7 +105,7 @@ describe("a known browser", () => {
       await start();
       const [here, there] = [party(kind), party(kind === "oauth2" ? "openid" : "oauth2")];
       const browser = here.browser();
-      await here.authorize(browser);
+      await here.authorize({ ...ADA, browser });
       await browser.get(here.authorizeUrl({ prompt: "login" }));
       await signIn(browser);
       const set = browser.visits[0]?.headers.getSetCookie().filter((cookie) => cookie.includes("device"));
@@ -164,7 +165,7 @@ describe("a known browser", () => {
 });
 
 describe("a browser in which a reset was completed", () => {
-  const NEW: Person = { username: ADA.username, password: "a lighthouse in the fog" };
+  const NEW: TestVisitor = { username: ADA.username, password: "a lighthouse in the fog" };
   const AGENT = {
     "user-agent": "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:130.0) Gecko/20100101 Firefox/130.0",
   };
@@ -228,7 +229,7 @@ it("two services on one host have separate device cookies", async () => {
   const browser = party().browser();
   expect(await submit(browser, ADA)).toBe(303);
   // Cookies ignore ports, so this browser also sends those of the first service.
-  expect(await submit(browser, ADA, relyingParty(other, "oauth2", NEWS))).toBe(303);
+  expect(await submit(browser, ADA, clientAt(other, "oauth2", NEWS))).toBe(303);
   expect(devices(browser).map(({ name }) => name)).toEqual([
     `sis_device_${eight(running)}`,
     `sis_device_${eight(other)}`,
@@ -257,7 +258,7 @@ describe("on https", () => {
         { deployments: () => deployments },
       );
       const browser = party().browser({ send: viaProxy(running) });
-      await party().authorize(browser);
+      await party().authorize({ ...ADA, browser });
       expect(devices(browser)).toEqual([
         expect.objectContaining({
           name: `__Host-${prefix}sis_device_${eight(urls)}`,

@@ -3,16 +3,18 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import { DEVICE_GRANT, decide, DeviceParty, enter, FRAME, TELEVISION, useDevices } from "./device-party.ts";
-import { APP, PublicParty } from "./public-party.ts";
-import { send, signIn } from "./relying-party.ts";
+import { compare, connect, decide, enter, FRAME, TELEVISION, useDevices, visit } from "./devices.ts";
+import { APP, clientAt, signIn } from "./clients.ts";
+import { DEVICE_GRANT } from "../../accounts/clients/client-kinds.ts";
+import { type TestClient, send } from "../../testing/test-client.ts";
 import { ADA, NEWS } from "./running-service.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
 
 const { clock, folder, running } = useDevices([TELEVISION, FRAME, APP]);
 
-const television = (kind: (typeof KINDS)[number] = "openid"): DeviceParty => new DeviceParty(running, kind);
+const television = (kind: (typeof KINDS)[number] = "openid"): TestClient =>
+  clientAt(running, kind, TELEVISION);
 
 /** Waits as a device that keeps to its interval does. */
 const waitBetweenPolls = (seconds = 5): void => clock.advance(seconds);
@@ -20,7 +22,7 @@ const waitBetweenPolls = (seconds = 5): void => clock.advance(seconds);
 describe.each(KINDS)("a device on %s", (kind) => {
   it("gets its codes with its client_id alone [D-DEVICE-1]", async () => {
     const party = television(kind);
-    const { status, headers, body } = await party.request();
+    const { status, headers, body } = await party.post("/oauth2/device", {});
     expect(status).toBe(200);
     expect(headers.get("cache-control")).toBe("no-store");
     expect(body).toEqual({
@@ -35,9 +37,9 @@ describe.each(KINDS)("a device on %s", (kind) => {
 
   it("gets tokens when a person has typed the code, compared and continued [D-DEVICE-1, D-DEVICE-2]", async () => {
     const party = television(kind);
-    const codes = await party.codes({ scope: "openid email" });
+    const codes = await party.deviceCodes({ scope: "openid email" });
     expect(await party.poll(codes)).toMatchObject({ status: 400, body: { error: "authorization_pending" } });
-    const browser = await party.connect(codes);
+    const browser = await connect(codes);
     expect([browser.status, browser.title]).toEqual([200, "Your device is connected"]);
     waitBetweenPolls();
     const { status, body } = await party.poll(codes);
@@ -60,8 +62,8 @@ describe.each(KINDS)("a device on %s", (kind) => {
 
   it("rotates its refresh token, and revokes with its client_id alone [D-DEVICE-1]", async () => {
     const party = television(kind);
-    const codes = await party.codes();
-    await party.connect(codes);
+    const codes = await party.deviceCodes();
+    await connect(codes);
     const { body: first } = await party.poll(codes);
     const { status, body: second } = await party.refresh(first["refresh_token"]);
     expect(status).toBe(200);
@@ -70,8 +72,8 @@ describe.each(KINDS)("a device on %s", (kind) => {
     expect(await party.refresh(first["refresh_token"])).toMatchObject({ body: { error: "invalid_grant" } });
     expect(await party.refresh(second["refresh_token"])).toMatchObject({ body: { error: "invalid_grant" } });
 
-    const again = await party.codes();
-    await party.connect(again);
+    const again = await party.deviceCodes();
+    await connect(again);
     const { body: third } = await party.poll(again);
     const revoked = await party.post("/oauth2/revoke", { token: String(third["refresh_token"]) });
     expect(revoked.status).toBe(200);
@@ -89,8 +91,8 @@ describe("the code that the person types", () => {
       (code: string) => ` ${code.replace("-", " – ")} `,
       (code: string) => code.replace("-", "").replaceAll(/(?!^)/g, " "),
     ]) {
-      const codes = await party.codes();
-      const browser = await enter(await party.visit(codes), write(codes.user_code));
+      const codes = await party.deviceCodes();
+      const browser = await enter(await visit(codes), write(codes.user_code));
       expect([write(codes.user_code), browser.title]).toEqual([
         write(codes.user_code),
         "Connect News on TV?",
@@ -105,7 +107,7 @@ describe("the code that the person types", () => {
     ["<script>alert(1)</script>", "No device is waiting for this code. Compare it with your device."],
     ["B".repeat(10_000), "No device is waiting for this code. Compare it with your device."],
   ])("is refused if it is %j", async (typed, text) => {
-    const browser = await enter(await television().visit(await television().codes()), typed);
+    const browser = await enter(await visit(await television().deviceCodes()), typed);
     expect(browser.status).toBe(400);
     expect(browser.html).toContain(text);
     expect(browser.html).not.toContain("<script>alert");
@@ -113,7 +115,7 @@ describe("the code that the person types", () => {
 
   it("is filled in by verification_uri_complete, which does nothing else [D-DEVICE-2]", async () => {
     const party = television();
-    const codes = await party.codes();
+    const codes = await party.deviceCodes();
     const browser = await new Browser().get(codes.verification_uri_complete);
     expect(browser.title).toBe("Sign in");
     await signIn(browser);
@@ -125,7 +127,7 @@ describe("the code that the person types", () => {
   });
 
   it("is stored as a keyed digest only [D-DEVICE-1]", async () => {
-    const { user_code } = await television().codes();
+    const { user_code } = await television().deviceCodes();
     if ((process.env["TEST_STORAGE"] ?? "sqlite") !== "sqlite") return;
     for (const file of ["sign-in.db", "sign-in.db-wal"]) {
       const bytes = await readFile(join(folder, file));
@@ -138,7 +140,7 @@ describe("the code that the person types", () => {
 describe("polling", () => {
   it("is slowed down when it is faster than the interval, by five seconds each time [D-DEVICE-3]", async () => {
     const party = television();
-    const codes = await party.codes();
+    const codes = await party.deviceCodes();
     const error = async (): Promise<unknown> => (await party.poll(codes)).body["error"];
     expect(await error()).toBe("authorization_pending");
     waitBetweenPolls(5);
@@ -155,7 +157,7 @@ describe("polling", () => {
 
   it("counts every poll, also those that come at once [D-DEVICE-3]", async () => {
     const party = television();
-    const codes = await party.codes();
+    const codes = await party.deviceCodes();
     const answers = await Promise.all(Array.from({ length: 6 }, () => party.poll(codes)));
     const errors = answers.map(({ body }) => body["error"]);
     expect(errors.filter((error) => error === "authorization_pending")).toHaveLength(1);
@@ -165,8 +167,8 @@ describe("polling", () => {
   it("does not undo the answer of the person, however much it races with it [D-DEVICE-3]", async () => {
     const party = television();
     for (let round = 0; round < 5; round += 1) {
-      const codes = await party.codes();
-      const browser = await party.compare(codes);
+      const codes = await party.deviceCodes();
+      const browser = await compare(codes);
       await Promise.all([decide(browser, "connect"), ...Array.from({ length: 4 }, () => party.poll(codes))]);
       expect(browser.title).toBe("Your device is connected");
     }
@@ -174,8 +176,8 @@ describe("polling", () => {
 
   it("twice at once gives one answer with tokens, and ends nothing [D-DEVICE-3]", async () => {
     const party = television();
-    const codes = await party.codes();
-    await party.connect(codes);
+    const codes = await party.deviceCodes();
+    await connect(codes);
     const answers = await Promise.all(Array.from({ length: 4 }, () => party.poll(codes)));
     const won = answers.filter(({ status }) => status === 200);
     expect(won).toHaveLength(1);
@@ -186,8 +188,8 @@ describe("polling", () => {
 
   it("gets nothing for another client's code, and counts nothing [D-DEVICE-3]", async () => {
     const party = television();
-    const codes = await party.codes();
-    const thief = new DeviceParty(running, "openid", FRAME);
+    const codes = await party.deviceCodes();
+    const thief = clientAt(running, "openid", FRAME);
     for (const state of ["pending", "connected"]) {
       expect([state, (await thief.poll(codes)).body]).toEqual([
         state,
@@ -195,7 +197,7 @@ describe("polling", () => {
       ]);
       expect(
         (
-          await new PublicParty(running, "openid", APP).token({
+          await clientAt(running, "openid", APP).token({
             grant_type: DEVICE_GRANT,
             device_code: codes.device_code,
           })
@@ -203,7 +205,7 @@ describe("polling", () => {
       ).toMatchObject({ error: "unauthorized_client" });
       if (state === "pending") {
         expect(await party.poll(codes)).toMatchObject({ body: { error: "authorization_pending" } });
-        await party.connect(codes);
+        await connect(codes);
       }
     }
     expect((await party.poll(codes)).status).toBe(200);
@@ -226,26 +228,26 @@ describe("polling", () => {
     const person = { username, password: "a password of a person" };
     const { sub } = await running.service.accounts.create({ email: `${username}@example.com`, ...person });
     const party = television();
-    const codes = await party.codes();
-    await party.connect(codes, person);
+    const codes = await party.deviceCodes();
+    await connect(codes, person);
     await change(sub);
     expect(await party.poll(codes)).toMatchObject({ status: 400, body: { error: "invalid_grant" } });
   });
 
   it("is invalid_client for a client that is disabled, and its codes have ended when it is enabled [D-DEVICE-3, D-ACCOUNT-18]", async () => {
     const party = television();
-    const codes = await party.codes();
-    await party.connect(codes);
-    const waiting = await party.codes();
+    const codes = await party.deviceCodes();
+    await connect(codes);
+    const waiting = await party.deviceCodes();
     await running.service.clients.disable("television");
     expect((await party.poll(codes)).body).toMatchObject({ error: "invalid_client" });
     await running.service.clients.enable("television");
     for (const ended of [codes, waiting])
       expect((await party.poll(ended)).body).toMatchObject({ error: "invalid_grant" });
-    const browser = await enter(await party.visit(waiting), waiting.user_code);
+    const browser = await enter(await visit(waiting), waiting.user_code);
     expect([browser.status, browser.title]).toEqual([400, "Connect a device"]);
-    const fresh = await party.codes();
-    await party.connect(fresh);
+    const fresh = await party.deviceCodes();
+    await connect(fresh);
     expect((await party.poll(fresh)).status).toBe(200);
   });
 
@@ -286,7 +288,7 @@ describe("the device authorization endpoint", () => {
 
   it("ignores parameters that mean nothing here, and takes known scopes only [D-DEVICE-1]", async () => {
     const party = television();
-    const codes = await party.codes({
+    const codes = await party.deviceCodes({
       scope: "openid everything account",
       redirect_uri: "https://evil.example",
       response_type: "token",
@@ -295,7 +297,7 @@ describe("the device authorization endpoint", () => {
       claims: "{}",
       user_code: "AAAA-AAAA",
     });
-    await party.connect(codes);
+    await connect(codes);
     expect(await party.poll(codes)).toMatchObject({ status: 200, body: { scope: "openid" } });
   });
 });

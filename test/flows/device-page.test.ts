@@ -1,20 +1,21 @@
 /** The page on which a person connects a device, and what becomes of it. */
 import { describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import { decide, DeviceParty, enter, FRAME, TELEVISION, useDevices } from "./device-party.ts";
-import { relyingParty, send, signIn, type Tokens } from "./relying-party.ts";
+import { compare, connect, decide, enter, FRAME, TELEVISION, useDevices } from "./devices.ts";
+import { clientAt, signIn } from "./clients.ts";
+import { type TestClient, send, type TestTokens } from "../../testing/test-client.ts";
 import { ADA, BOB, NEWS } from "./running-service.ts";
 
 const { clock, running } = useDevices([TELEVISION, FRAME]);
 
-const television = (): DeviceParty => new DeviceParty(running, "openid");
+const television = (): TestClient => clientAt(running, "openid", TELEVISION);
 
 describe("the question", () => {
   it("is asked even in a signed-in browser and for a first-party client, and shows what to compare [D-DEVICE-2]", async () => {
     const party = television();
-    const codes = await party.codes({}, { "x-forwarded-for": "203.0.113.77" });
+    const codes = await party.deviceCodes({}, { "x-forwarded-for": "203.0.113.77" });
     clock.advance(130);
-    const browser = await party.compare(codes);
+    const browser = await compare(codes);
     expect(browser.title).toBe("Connect News on TV?");
     const { html } = browser;
     expect(html).toContain(codes.user_code);
@@ -28,19 +29,19 @@ describe("the question", () => {
 
   it("warns in bold if the browser is on another network [D-DEVICE-2]", async () => {
     const party = television();
-    const codes = await party.codes({}, { "x-forwarded-for": "203.0.113.77" });
+    const codes = await party.deviceCodes({}, { "x-forwarded-for": "203.0.113.77" });
     const warning = /<strong>The device is on a different network than you are\./;
     const at = (address: string): Promise<Browser> =>
-      party.compare(codes, ADA, { headers: { "x-forwarded-for": address } });
+      compare(codes, ADA, { headers: { "x-forwarded-for": address } });
     expect((await at("198.51.100.1")).html).toMatch(warning);
     expect((await at("203.0.113.5")).html).not.toMatch(warning);
   });
 
   it("lists what a third party gets, whatever was allowed before [D-DEVICE-2]", async () => {
-    const party = new DeviceParty(running, "openid", FRAME);
+    const party = clientAt(running, "openid", FRAME);
     for (let round = 0; round < 2; round += 1) {
-      const codes = await party.codes({ scope: "openid email" });
-      const browser = await party.compare(codes, BOB);
+      const codes = await party.deviceCodes({ scope: "openid email" });
+      const browser = await compare(codes, BOB);
       expect(browser.title).toBe("Connect Picture frame?");
       expect(browser.html).toMatch(/<li>Email address<\/li>/);
       expect(browser.html).not.toMatch(/<li>Gender<\/li>/);
@@ -51,24 +52,24 @@ describe("the question", () => {
 
   it("speaks the language of the browser", async () => {
     const party = television();
-    const browser = await party.compare(await party.codes(), ADA, { headers: { "accept-language": "pl" } });
+    const browser = await compare(await party.deviceCodes(), ADA, { headers: { "accept-language": "pl" } });
     expect(browser.title).toBe("Połączyć News on TV?");
   });
 
   it("can be answered with no: the device gets access_denied, now and later [D-DEVICE-2]", async () => {
     const party = television();
-    const codes = await party.codes();
-    const browser = await decide(await party.compare(codes), "refuse");
+    const codes = await party.deviceCodes();
+    const browser = await decide(await compare(codes), "refuse");
     expect(browser.title).toBe("No device was connected");
     for (let polls = 0; polls < 3; polls += 1)
       expect(await party.poll(codes)).toMatchObject({ status: 400, body: { error: "access_denied" } });
-    expect((await party.compare(codes)).html).toContain("This code was already used.");
+    expect((await compare(codes)).html).toContain("This code was already used.");
   });
 
   it("is answered once: a second browser gets already used, and changes nothing [D-DEVICE-2]", async () => {
     const party = television();
-    const codes = await party.codes();
-    const [first, second] = [await party.compare(codes), await party.compare(codes, BOB)];
+    const codes = await party.deviceCodes();
+    const [first, second] = [await compare(codes), await compare(codes, BOB)];
     await decide(first, "connect");
     expect(first.title).toBe("Your device is connected");
     for (const answer of ["connect", "refuse"] as const) {
@@ -89,8 +90,8 @@ describe("the question", () => {
 
   it("is answered once by many browsers at once [D-DEVICE-2]", async () => {
     const party = television();
-    const codes = await party.codes();
-    const browsers = await Promise.all([ADA, BOB, ADA, BOB].map((person) => party.compare(codes, person)));
+    const codes = await party.deviceCodes();
+    const browsers = await Promise.all([ADA, BOB, ADA, BOB].map((person) => compare(codes, person)));
     const answers = ["connect", "connect", "refuse", "connect"] as const;
     await Promise.all(browsers.map((browser, i) => decide(browser, answers[i]!)));
     const titles = browsers.map(({ title }) => title);
@@ -100,8 +101,8 @@ describe("the question", () => {
 
   it("comes too late for a code that has expired while it was open [D-DEVICE-2]", async () => {
     const party = television();
-    const codes = await party.codes();
-    const browser = await party.compare(codes);
+    const codes = await party.deviceCodes();
+    const browser = await compare(codes);
     clock.advance(600);
     await decide(browser, "connect");
     expect(browser.status).toBe(400);
@@ -111,8 +112,8 @@ describe("the question", () => {
 
   it("counts only in a session that still exists [D-DEVICE-2]", async () => {
     const party = television();
-    const codes = await party.codes();
-    const browser = await party.compare(codes);
+    const codes = await party.deviceCodes();
+    const browser = await compare(codes);
     await running.service.accounts.endSessions(running.ada.sub);
     await decide(browser, "connect");
     expect(browser.title).toBe("Sign in");
@@ -121,8 +122,8 @@ describe("the question", () => {
 
   it("is not answered by another site, nor with another person's form [D-DEVICE-2]", async () => {
     const party = television();
-    const codes = await party.codes();
-    const [ada, bob] = [await party.compare(codes), await party.compare(codes, BOB)];
+    const codes = await party.deviceCodes();
+    const [ada, bob] = [await compare(codes), await compare(codes, BOB)];
     const form = ada.form("action");
     const fields = { ...Object.fromEntries(form.fields), action: "connect" };
     const post = (headers: Record<string, string>, changes: object = {}): ReturnType<typeof send> =>
@@ -143,8 +144,8 @@ describe("the question", () => {
 
   it("can't be bypassed: a GET decides nothing, and neither does the authorization endpoint [D-DEVICE-1]", async () => {
     const party = television();
-    const codes = await party.codes();
-    const browser = await party.compare(codes);
+    const codes = await party.deviceCodes();
+    const browser = await compare(codes);
     await browser.get(`${party.base}/device?user_code=${codes.user_code}&action=connect`);
     expect(browser.title).toBe("Connect a device");
     for (const path of ["/oauth2/authorize?client_id=television&response_type=code", "/device/abc"])
@@ -158,12 +159,12 @@ describe("a connected device", () => {
     const party = television();
     const person = { username: "owner", password: "the password of an owner" };
     await running.service.accounts.create({ email: "owner@example.com", ...person });
-    const held: Tokens[] = [];
+    const held: TestTokens[] = [];
     for (let each = 0; each < 2; each += 1) {
-      const codes = await party.codes();
-      await party.connect(codes, person);
+      const codes = await party.deviceCodes();
+      await connect(codes, person);
       clock.advance(1);
-      held.push((await party.poll(codes)).body as unknown as Tokens);
+      held.push((await party.poll(codes)).body as unknown as TestTokens);
     }
     const [older, newer] = held;
     const browser = await new Browser().get(`${party.base}/account/services`);
@@ -187,8 +188,8 @@ describe("a connected device", () => {
 
   it("is in the audit: who connected what", async () => {
     const party = television();
-    const codes = await party.codes();
-    await party.connect(codes);
+    const codes = await party.deviceCodes();
+    await connect(codes);
     const { items: records } = await running.service.audit.list({ account: running.ada.sub, limit: 20 });
     expect(records.map(({ action, client }) => [action, client])).toContainEqual([
       "account.device_connected",
@@ -199,10 +200,10 @@ describe("a connected device", () => {
 
   it("can't be used to sign in to the account pages or another client", async () => {
     const party = television();
-    const codes = await party.codes();
-    await party.connect(codes);
+    const codes = await party.deviceCodes();
+    await connect(codes);
     const { body } = await party.poll(codes);
-    const news = relyingParty(running, "openid", NEWS);
+    const news = clientAt(running, "openid", NEWS);
     expect((await news.userinfo(String(body["access_token"]))).status).toBe(400);
   });
 });

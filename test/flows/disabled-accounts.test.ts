@@ -2,15 +2,16 @@
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { Accounts } from "../../accounts/operations/accounts.ts";
 import { Holdings } from "./holdings.ts";
-import { type Answer, type Person, relyingParty, signIn, type Tokens } from "./relying-party.ts";
+import type { TestAnswer, TestTokens, TestVisitor } from "../../testing/test-client.ts";
+import { clientAt, signIn, enterPassword } from "./clients.ts";
 import { NEWS, PARTNER, SHOP, startService, useService } from "./running-service.ts";
 import { expectRefusal } from "./token-answers.ts";
 
 let accounts: Accounts;
 
 const running = useService();
-const oauth2 = relyingParty(running, "oauth2", NEWS);
-const openid = relyingParty(running, "openid", NEWS);
+const oauth2 = clientAt(running, "oauth2", NEWS);
+const openid = clientAt(running, "openid", NEWS);
 const holdings = new Holdings(running);
 
 beforeAll(() => {
@@ -18,7 +19,7 @@ beforeAll(() => {
 });
 
 /** The response to a submitted login form, without variable parts. */
-async function answered(person: Person): Promise<{ status: number; html: string; cookies: string[] }> {
+async function answered(person: TestVisitor): Promise<{ status: number; html: string; cookies: string[] }> {
   const browser = openid.browser();
   await browser.get(openid.authorizeUrl());
   await signIn(browser, person);
@@ -29,7 +30,7 @@ async function answered(person: Person): Promise<{ status: number; html: string;
   return { status: browser.status, html, cookies: browser.jar.all().map(({ name }) => name) };
 }
 
-const shown = ({ status, headers, text }: Answer): unknown => [
+const shown = ({ status, headers, text }: TestAnswer): unknown => [
   status,
   [...headers].filter(([name]) => name !== "date" && name !== "x-request-id"),
   text,
@@ -63,7 +64,7 @@ describe("a disabled account", () => {
 
   it("uses rate-limit points for its right password, as for a wrong one", async () => {
     const limited = await startService({ config: { rateLimits: {} } });
-    const party = relyingParty(limited, "oauth2", NEWS);
+    const party = clientAt(limited, "oauth2", NEWS);
     const { account, person } = await new Holdings(limited).newcomer();
     await limited.service.accounts.disable(account.sub);
     const answers = [];
@@ -80,28 +81,17 @@ describe("a disabled account", () => {
     expect(await accounts.enable(sub)).toMatchObject({ disabled: false });
     expect(await holdings.left(held)).toEqual([false, false, false]);
     expect(await accounts.find(sub)).toMatchObject({ disabled: false });
-    const again = await openid.tokens({}, held.person);
+    const again = await openid.signIn(held.person);
     expect((await openid.userinfo(again.access_token)).status).toBe(200);
   });
 
   it("gets no code from an unfinished sign-in", async () => {
     const { account, person } = await holdings.newcomer();
     const browser = openid.browser();
-    const form = (await browser.get(openid.authorizeUrl())).form("password");
-    const sent = new URLSearchParams(form.fields.map(([name, value]) => [name, value]));
-    sent.set("username", person.username);
-    sent.set("password", person.password);
-    // The account is disabled between the right password and the next request.
-    const answer = await fetch(form.action, {
-      method: "POST",
-      body: sent,
-      redirect: "manual",
-      headers: { cookie: browser.jar.header(form.action), origin: running.origin },
-    });
-    expect(answer.status).toBe(303);
-    browser.jar.take(form.action, answer.headers.getSetCookie());
+    await browser.get(openid.authorizeUrl());
+    const next = await enterPassword(browser, person);
     await accounts.disable(account.sub);
-    await browser.get(answer.headers.get("location") ?? "");
+    await browser.get(next);
     expect(browser.location).toBeUndefined();
     await accounts.enable(account.sub);
     await browser.get(openid.authorizeUrl({ prompt: "none" }));
@@ -110,7 +100,7 @@ describe("a disabled account", () => {
 
   it("can't give consent", async () => {
     const { account, person } = await holdings.newcomer();
-    const partner = relyingParty(running, "openid", PARTNER);
+    const partner = clientAt(running, "openid", PARTNER);
     const browser = partner.browser();
     await browser.get(partner.authorizeUrl());
     await signIn(browser, person);
@@ -124,16 +114,16 @@ describe("a disabled account", () => {
 
   it("gets no working tokens from concurrent sign-ins", async () => {
     const { account, person } = await holdings.newcomer();
-    const shop = relyingParty(running, "oauth2", { ...SHOP, redirect_uris: NEWS.redirect_uris });
+    const shop = clientAt(running, "oauth2", { ...SHOP, redirect_uris: NEWS.redirect_uris });
     const browsers = Array.from({ length: 6 }, () => openid.browser());
-    const codes = browsers.map((browser) => openid.code({}, person, browser).catch(() => undefined));
+    const codes = browsers.map((browser) => openid.code({ ...person, browser }).catch(() => undefined));
     const grants = Array.from({ length: 6 }, () => oauth2.password(person));
     await accounts.disable(account.sub);
     for (const code of await Promise.all(codes))
       if (code !== undefined) expect((await openid.exchange(code)).status).toBe(400);
     for (const { body } of await Promise.all(grants)) {
       if (body["access_token"] === undefined) continue;
-      const { access_token, refresh_token } = body as unknown as Tokens;
+      const { access_token, refresh_token } = body as unknown as TestTokens;
       expect((await oauth2.userinfo(access_token)).status).toBe(400);
       expect((await oauth2.refresh(refresh_token)).status).toBe(400);
     }

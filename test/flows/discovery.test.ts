@@ -1,6 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, decodeJwt, jwtVerify } from "jose";
-import { type Answer, basic, readTokens, relyingParty, send } from "./relying-party.ts";
+import { readTokens, send, type TestAnswer } from "../../testing/test-client.ts";
+import { clientAt } from "./clients.ts";
 import { ACR_PASSWORD, KNOWN_ACRS } from "../../provider/authentication.ts";
 import {
   ADA,
@@ -15,14 +16,10 @@ import {
 import { expectRefusal, expectTokens } from "./token-answers.ts";
 
 const running = useService();
-const news = relyingParty(running, "openid", NEWS);
+const news = clientAt(running, "openid", NEWS);
 
-function introspect(token: string, party: KnownClient = NEWS): Promise<Answer> {
-  return send(`${running.openid}/oauth2/introspect`, {
-    method: "POST",
-    headers: { authorization: basic(party) },
-    body: new URLSearchParams({ token }),
-  });
+function introspect(token: string, party: KnownClient = NEWS): Promise<TestAnswer> {
+  return clientAt(running, "openid", party).post("/oauth2/introspect", { token });
 }
 
 describe("the discovery document", () => {
@@ -104,8 +101,8 @@ describe("the discovery document", () => {
     await directory.services.put(SHOP.service, { ...settings, roles: ["buyer"] });
     await accounts.assign(running.ada.sub, SHOP.service);
     await accounts.setRoles(running.ada.sub, SHOP.service, ["buyer"]);
-    const shop = relyingParty(running, "openid", SHOP);
-    const { id_token = "" } = await shop.tokens({ scope: "openid roles", claims: all });
+    const shop = clientAt(running, "openid", SHOP);
+    const { id_token = "" } = await shop.signIn(ADA, { scope: "openid roles", claims: all });
     await accounts.update(running.ada.sub, { locale: null });
     await accounts.setRoles(running.ada.sub, SHOP.service, []);
     const { aud: _aud, iat: _iat, exp: _exp, ...claims } = decodeJwt(id_token);
@@ -167,8 +164,8 @@ describe("the discovery document", () => {
         expect((await send(`${base}${rest}`, { method })).status).toBe(404);
       }
     }
-    const party = relyingParty(alone, "oauth2", NEWS);
-    const location = await party.authorize(party.browser(), { scope: "openid", state: "s" });
+    const party = clientAt(alone, "oauth2", NEWS);
+    const { location } = await party.authorize(ADA, { scope: "openid", state: "s" });
     expect([...location.searchParams.keys()]).toEqual(["code", "state"]);
     expectTokens(await party.exchange(location.searchParams.get("code") ?? ""));
   });
@@ -178,7 +175,7 @@ describe("the discovery document", () => {
     expect(jwks.headers.get("access-control-allow-origin")).not.toBeNull();
     const keys = jwks.body["keys"] as Record<string, unknown>[];
     for (const key of keys) for (const secret of ["d", "p", "q", "k"]) expect(key).not.toHaveProperty(secret);
-    const { id_token = "" } = await news.tokens({ scope: "openid" });
+    const { id_token = "" } = await news.signIn(ADA, { scope: "openid" });
     const keySet = createRemoteJWKSet(new URL(`${running.openid}/oauth2/jwks`));
     const { protectedHeader } = await jwtVerify(id_token, keySet, {
       issuer: running.openid,
@@ -199,7 +196,7 @@ describe("the discovery document", () => {
 
 describe("claims", () => {
   it("of the ID token are those of openid and the claims parameter, acr and amr [D-DEPLOY-6, RES-ID-2]", async () => {
-    const plain = decodeJwt((await news.tokens({ scope: "openid" })).id_token ?? "");
+    const plain = decodeJwt((await news.signIn(ADA, { scope: "openid" })).id_token ?? "");
     const times = { iat: expect.any(Number), exp: expect.any(Number) };
     expect(plain).toEqual({
       iss: running.openid,
@@ -215,7 +212,7 @@ describe("claims", () => {
       id_token: { birthdate: null, auth_time: { essential: true }, unknown: null, locale: null },
       userinfo: { given_name: null },
     });
-    const tokens = await news.tokens({ scope: "openid", claims });
+    const tokens = await news.signIn(ADA, { scope: "openid", claims });
     expect(decodeJwt(tokens.id_token ?? "")).toEqual({
       ...plain,
       ...times,
@@ -237,7 +234,7 @@ describe("claims", () => {
     async (names, full) => {
       const person = { username: `name${Object.keys(names).join("")}`, password: "the password of somebody" };
       await running.service.accounts.create({ ...person, email: `${person.username}@example.com`, ...names });
-      const { access_token } = await news.tokens({ scope: "openid profile" }, person);
+      const { access_token } = await news.signIn(person, { scope: "openid profile" });
       const { body } = await news.bearer("/oauth2/userinfo", access_token);
       expect(body["name"]).toBe(full);
       const documented = (await news.profile(access_token)).body;
@@ -247,13 +244,13 @@ describe("claims", () => {
 
   it("ignore unknown acr_values [D-CLAIMS-1, D-DEPLOY-6]", async () => {
     for (const acr_values of [ACR_PASSWORD, "unknown", `unknown ${ACR_PASSWORD}`]) {
-      const { id_token = "" } = await news.tokens({ scope: "openid", acr_values });
+      const { id_token = "" } = await news.signIn(ADA, { scope: "openid", acr_values });
       expect(decodeJwt(id_token)["acr"]).toBe(ACR_PASSWORD);
     }
   });
 
   it("without a value are left out of the standard responses [D-DEPLOY-6]", async () => {
-    const { access_token } = await news.tokens({ scope: "openid email profile" }, BOB);
+    const { access_token } = await news.signIn(BOB, { scope: "openid email profile" });
     const { body } = await news.bearer("/oauth2/userinfo", access_token);
     expect(body).toEqual({
       sub: running.bob.sub,
@@ -271,7 +268,7 @@ describe("claims", () => {
     expect([sub, email, amr]).toEqual([running.ada.sub, ADA.email, ["pwd"]]);
     expectTokens(await news.refresh(String(answer.body["refresh_token"])), ["id_token"]);
     expectTokens(await news.password(ADA));
-    expectTokens(await relyingParty(running, "oauth2", NEWS).password(ADA, { scope: "openid" }));
+    expectTokens(await clientAt(running, "oauth2", NEWS).password(ADA, { scope: "openid" }));
   });
 });
 
@@ -280,7 +277,7 @@ describe("the standard userinfo and introspection", () => {
     const before = Math.floor(Date.now() / 1000);
     const shown = { active: true, sub: running.ada.sub, acr: ACR_PASSWORD, amr: ["pwd"] };
     for (const scope of [undefined, "openid", "email"]) {
-      const signedIn = await news.tokens({ scope });
+      const signedIn = await news.signIn(ADA, { scope });
       const refreshed = readTokens(await news.refresh(signedIn.refresh_token));
       const granted = readTokens(await news.password(ADA, { scope }));
       for (const { access_token, refresh_token } of [signedIn, refreshed, granted])
@@ -294,7 +291,7 @@ describe("the standard userinfo and introspection", () => {
 
   it("respond to invalid tokens with 401, and to other clients' tokens as unknown [D-DEPLOY-4, D-DEPLOY-8]", async () => {
     const userinfo = `${running.openid}/oauth2/userinfo`;
-    const { access_token, refresh_token } = await news.tokens({ scope: "openid" });
+    const { access_token, refresh_token } = await news.signIn(ADA, { scope: "openid" });
     const authorization = `Bearer ${access_token}`;
     for (const method of ["GET", "POST"]) {
       const { status, body } = await send(userinfo, { method, headers: { authorization } });

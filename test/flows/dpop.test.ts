@@ -1,14 +1,19 @@
 /** Proofs of possession (RFC 9449) at the token endpoint: what a wrong one spends, which is nothing. */
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import { calculateJwkThumbprint, type CryptoKey, exportJWK, generateKeyPair, type JWK, SignJWT } from "jose";
-import { DeviceParty, TELEVISION } from "./device-party.ts";
-import { APP, PublicParty } from "./public-party.ts";
-import { type Answer, type Parameters, basic, relyingParty } from "./relying-party.ts";
+import { APP, clientAt, issue, type Issued } from "./clients.ts";
+import { connect, TELEVISION } from "./devices.ts";
+import {
+  type TestClient,
+  basic,
+  type RequestParameters,
+  type TestAnswer,
+} from "../../testing/test-client.ts";
+import { ADA, NEWS, type RunningService, startService } from "./running-service.ts";
 import { untilReplay } from "./token-answers.ts";
-import { NEWS, type RunningService, startService } from "./running-service.ts";
 
 let running: RunningService;
-let app: PublicParty;
+let app: TestClient;
 /** Milliseconds that are added to the service's clock. Proofs are compared with the system's. */
 let offset = 0;
 let mine: Key;
@@ -34,7 +39,7 @@ beforeEach(async () => {
     },
   });
   await running.service.clients.register(APP);
-  app = new PublicParty(running, "openid", APP);
+  app = clientAt(running, "openid", APP);
   [mine, other] = await Promise.all([newKey(), newKey()]);
 });
 
@@ -48,7 +53,7 @@ function proof({ privateKey, jwk }: Key, claims: Record<string, unknown> = {}): 
     .sign(privateKey);
 }
 
-type Send = (headers: Record<string, string>) => Promise<Answer>;
+type Send = (headers: Record<string, string>) => Promise<TestAnswer>;
 
 /** A request whose proof is right but for one thing. @param used a proof that was used before. */
 const WRONG: readonly [
@@ -68,7 +73,7 @@ const WRONG: readonly [
 ];
 
 /** Sends each wrong request, and then the right one. */
-async function afterWrongOnes(send: Send, used: string): Promise<Answer> {
+async function afterWrongOnes(send: Send, used: string): Promise<TestAnswer> {
   for (const [what, made, error] of WRONG) {
     const { status, body } = await send(await made(used));
     expect([what, status, body["error"]]).toEqual([what, 400, error]);
@@ -79,18 +84,18 @@ async function afterWrongOnes(send: Send, used: string): Promise<Answer> {
 /** A proof that the service has seen. */
 async function usedProof(): Promise<string> {
   const dpop = await proof(mine);
-  const exchange = exchangeOf(await app.code());
+  const exchange = exchangeOf(await issue(app));
   expect(await exchange({ dpop })).toMatchObject({ status: 200, body: { token_type: "DPoP" } });
   return dpop;
 }
 
 const exchangeOf =
-  ({ code, verifier, redirect_uri }: Awaited<ReturnType<PublicParty["code"]>>): Send =>
+  ({ code, proof: pkce }: Issued): Send =>
   (headers) =>
-    app.token({ grant_type: "authorization_code", code, redirect_uri, code_verifier: verifier }, headers);
+    app.token({ grant_type: "authorization_code", code, ...pkce }, headers);
 
 const refreshOf =
-  (refresh_token: unknown, parameters: Parameters = {}): Send =>
+  (refresh_token: unknown, parameters: RequestParameters = {}): Send =>
   (headers) =>
     app.token({ grant_type: "refresh_token", refresh_token: String(refresh_token), ...parameters }, headers);
 
@@ -98,7 +103,7 @@ describe("a code that is bound to a key", () => {
   it("is spent by no request without a right proof, and by the first with one [D-DPOP-1]", async () => {
     const used = await usedProof();
     const dpop_jkt = await calculateJwkThumbprint(mine.jwk);
-    const exchange = exchangeOf(await app.code({ dpop_jkt }));
+    const exchange = exchangeOf(await issue(app, { dpop_jkt }));
     expect(await afterWrongOnes(exchange, used)).toMatchObject({
       status: 200,
       body: { token_type: "DPoP" },
@@ -108,7 +113,7 @@ describe("a code that is bound to a key", () => {
   it("that was used ends nothing when it comes again without a right proof [D-DPOP-1]", async () => {
     const used = await usedProof();
     const dpop_jkt = await calculateJwkThumbprint(mine.jwk);
-    const exchange = exchangeOf(await app.code({ dpop_jkt }));
+    const exchange = exchangeOf(await issue(app, { dpop_jkt }));
     const { body } = await exchange({ dpop: await proof(mine) });
     await untilReplay();
     for (const [what, made] of WRONG)
@@ -125,7 +130,7 @@ describe("a code that is bound to a key", () => {
 describe("a code that is bound to no key", () => {
   it("is spent by no repeated and no wrong proof [D-DPOP-1]", async () => {
     const used = await usedProof();
-    const exchange = exchangeOf(await app.code());
+    const exchange = exchangeOf(await issue(app));
     for (const [what, made] of WRONG.slice(2))
       expect([what, (await exchange(await made(used))).status]).toEqual([what, 400]);
     expect(await exchange({})).toMatchObject({ status: 200, body: { token_type: "bearer" } });
@@ -133,10 +138,10 @@ describe("a code that is bound to no key", () => {
 
   it("of a device is spent by neither [D-DPOP-1]", async () => {
     await running.service.clients.register(TELEVISION);
-    const device = new DeviceParty(running, "openid", TELEVISION);
+    const device = clientAt(running, "openid", TELEVISION);
     const connected = async (): Promise<Send> => {
-      const codes = await device.codes();
-      await device.connect(codes);
+      const codes = await device.deviceCodes();
+      await connect(codes);
       return (headers) => device.poll(codes, {}, headers);
     };
     const used = await proof(mine);
@@ -157,13 +162,13 @@ describe("a code that is bound to no key", () => {
 describe("a refresh token that is bound to a key", () => {
   it("is neither spent nor rotated without a right proof [D-DPOP-1]", async () => {
     const used = await usedProof();
-    const { body } = await exchangeOf(await app.code())({ dpop: await proof(mine) });
+    const { body } = await exchangeOf(await issue(app))({ dpop: await proof(mine) });
     expect(await afterWrongOnes(refreshOf(body["refresh_token"]), used)).toMatchObject({ status: 200 });
   });
 
   it("gets the same answer inside the reuse window with its key only [D-DPOP-2]", async () => {
     const used = await usedProof();
-    const { body } = await exchangeOf(await app.code())({ dpop: await proof(mine) });
+    const { body } = await exchangeOf(await issue(app))({ dpop: await proof(mine) });
     const refresh = refreshOf(body["refresh_token"]);
     const first = await refresh({ dpop: await proof(mine) });
     const again = await afterWrongOnes(refresh, used);
@@ -177,7 +182,7 @@ describe("a refresh token that is bound to a key", () => {
 
   it("ends nothing after the window without a right proof, and its family with one [D-DPOP-1]", async () => {
     const used = await usedProof();
-    const { body } = await exchangeOf(await app.code())({ dpop: await proof(mine) });
+    const { body } = await exchangeOf(await issue(app))({ dpop: await proof(mine) });
     const refresh = refreshOf(body["refresh_token"]);
     const first = await refresh({ dpop: await proof(mine) });
     offset += 60_000;
@@ -193,8 +198,8 @@ describe("a refresh token that is bound to a key", () => {
 describe("the refresh token of a client with credentials", () => {
   it("gets the same answer inside the reuse window only with the key of the first [D-DPOP-2]", async () => {
     await running.service.clients.update("news", { refresh_tokens: { rotate: true } });
-    const news = relyingParty(running, "openid", NEWS);
-    const { refresh_token } = await news.tokens();
+    const news = clientAt(running, "openid", NEWS);
+    const { refresh_token } = await news.signIn(ADA);
     const refresh: Send = (headers) =>
       news.token({ grant_type: "refresh_token", refresh_token }, { authorization: basic(NEWS), ...headers });
     const first = await refresh({ dpop: await proof(mine) });
@@ -217,7 +222,7 @@ describe("the refresh token of a client with credentials", () => {
 
 describe("wrong proofs", () => {
   it("take points of their address, and stop only further wrong ones [D-STRANGER-9]", async () => {
-    const { body } = await exchangeOf(await app.code())({ dpop: await proof(mine) });
+    const { body } = await exchangeOf(await issue(app))({ dpop: await proof(mine) });
     const refresh = refreshOf(body["refresh_token"]);
     const wrong = await Promise.all(Array.from({ length: 50 }, () => refresh({ dpop: "x.y.z" })));
     expect(new Set(wrong.map((answer) => answer.body["error"]))).toEqual(new Set(["invalid_dpop_proof"]));
@@ -239,7 +244,7 @@ describe("wrong proofs", () => {
 
   it("that are missing or repeated take none [D-STRANGER-9]", async () => {
     const used = await usedProof();
-    const { body } = await exchangeOf(await app.code())({ dpop: await proof(mine) });
+    const { body } = await exchangeOf(await issue(app))({ dpop: await proof(mine) });
     const refresh = refreshOf(body["refresh_token"]);
     for (let sent = 0; sent < 25; sent += 1)
       for (const headers of [{}, { dpop: used }])

@@ -1,21 +1,21 @@
 /** A client that needs a second factor, and people who add their first one in the sign-in. */
 import { beforeEach, describe, expect, it } from "@jest/globals";
-import { decodeJwt } from "jose";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { createAuthenticator } from "../../testing/authenticator.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
-import { type Parameters, type RelyingParty, relyingParty, signedIn } from "./relying-party.ts";
+import type { RequestParameters, TestClient } from "../../testing/test-client.ts";
+import { clientAt, signedIn } from "./clients.ts";
 import { ADA, BOB, NEWS, VAULT } from "./running-service.ts";
 
 const [, MFA = "", PASSKEY = ""] = KNOWN_ACRS;
 
 let clock: TestClock;
 let running: SelfService;
-let vault: RelyingParty;
-let news: RelyingParty;
+let vault: TestClient;
+let news: TestClient;
 beforeEach(async () => {
   clock = new TestClock();
   running = await startSelfService(undefined, {
@@ -27,8 +27,8 @@ beforeEach(async () => {
     },
   });
   await running.service.clients.register(VAULT);
-  vault = relyingParty(running, "openid", VAULT);
-  news = relyingParty(running, "openid", NEWS);
+  vault = clientAt(running, "openid", VAULT);
+  news = clientAt(running, "openid", NEWS);
 });
 
 type Step = JsonAnswer["body"];
@@ -39,8 +39,8 @@ interface Waiting {
 
 /** Enters the password. */
 async function entered(
-  party: RelyingParty = vault,
-  parameters: Parameters = {},
+  party: TestClient = vault,
+  parameters: RequestParameters = {},
   person: { readonly username: string; readonly password: string } = ADA,
   visitor: JsonVisitor = new JsonVisitor(party.browser()),
 ): Promise<Waiting> {
@@ -60,7 +60,7 @@ async function mailedCode(address: string = ADA.email): Promise<string> {
 }
 
 /** A person who may enrol now. */
-async function enrolling(parameters: Parameters = {}): Promise<Waiting> {
+async function enrolling(parameters: RequestParameters = {}): Promise<Waiting> {
   const { visitor, step } = await entered(vault, parameters);
   expect([step.step, step.email]).toEqual(["enrol-confirm", "a…@example.com"]);
   const { body } = await visitor.act(step, "submit", { code: await mailedCode() });
@@ -90,19 +90,13 @@ async function enrolled(): Promise<Waiting> {
   return { visitor: waiting.visitor, step: body };
 }
 
-async function claimsOf(visitor: JsonVisitor, location = "", party: RelyingParty = vault) {
-  await visitor.browser.get(location);
-  const answer = await party.exchange(visitor.browser.location?.searchParams.get("code") ?? "");
-  return decodeJwt(String(answer.body["id_token"]));
-}
-
 const hasSession = ({ browser }: JsonVisitor): boolean =>
   browser.jar.all().some(({ name }) => /_session|_device/.test(name));
 
 const errorOf = ({ browser }: JsonVisitor): string | null | undefined =>
   browser.location?.searchParams.get("error");
 
-const essential = (value: string): Parameters => ({
+const essential = (value: string): RequestParameters => ({
   claims: JSON.stringify({ id_token: { acr: { essential: true, value } } }),
 });
 
@@ -132,7 +126,7 @@ describe("a client that needs a second factor", () => {
     for (const kept of [undefined, "", "false"])
       expect((await post({ visitor, step: later }, "submit", { kept })).status).toBe(400);
     const { body: done } = await post({ visitor, step: later }, "submit", { kept: true });
-    await expect(claimsOf(visitor, done.location)).resolves.toMatchObject({
+    await expect(visitor.claims(vault, done.location)).resolves.toMatchObject({
       acr: MFA,
       amr: ["pwd", "otp", "mfa"],
     });
@@ -153,7 +147,7 @@ describe("a client that needs a second factor", () => {
     const { body: codes } = await post(waiting, "passkey", { credential, name: "Phone" });
     expect(codes.step).toBe("recovery-codes");
     const { body } = await post({ ...waiting, step: codes }, "submit", { kept: true });
-    const claims = await claimsOf(waiting.visitor, body.location);
+    const claims = await waiting.visitor.claims(vault, body.location);
     expect(claims["acr"]).toBe(PASSKEY);
     expect(claims["amr"]).toEqual(["pwd", "swk", "user", "mfa"]);
     const factors = await running.service.accounts.factors(running.ada.sub);
@@ -176,7 +170,7 @@ describe("a client that needs a second factor", () => {
     expect(errorOf(visitor)).toBeNull();
   });
 
-  it.each<[string, Parameters, string]>([
+  it.each<[string, RequestParameters, string]>([
     ["nobody is signed in", { prompt: "none" }, "login_required"],
     ["the session has a password only", { prompt: "none" }, "interaction_required"],
     ["the session is old, too", { prompt: "none", max_age: "100" }, "login_required"],
@@ -196,7 +190,7 @@ describe("a client that needs a second factor", () => {
       await visitor.browser.get(step.location ?? "");
     }
     clock.advance(state.includes("old") ? 1_000 : 1);
-    for (const party of [vault, relyingParty(running, "oauth2", VAULT)]) {
+    for (const party of [vault, clientAt(running, "oauth2", VAULT)]) {
       const { claims: _openidOnly, ...rest } = parameters;
       await visitor.browser.get(party.authorizeUrl(party === vault ? parameters : rest));
       expect(errorOf(visitor)).toBe(error);
@@ -250,12 +244,12 @@ describe("an essential acr", () => {
     const { credential } = newPasskey(body);
     const { body: codes } = await post({ visitor, step: body }, "passkey", { credential, name: "Phone" });
     const { body: done } = await post({ visitor, step: codes }, "submit", { kept: true });
-    await expect(claimsOf(visitor, done.location, news)).resolves.toMatchObject({ acr: value });
+    await expect(visitor.claims(news, done.location)).resolves.toMatchObject({ acr: value });
   });
 
   it("is a demand, and acr_values a wish, on both deployments [D-FACTOR-18, D-FACTOR-19]", async () => {
     for (const kind of ["openid", "oauth2"] as const) {
-      const party = relyingParty(running, kind, NEWS);
+      const party = clientAt(running, kind, NEWS);
       const { step } = await entered(party, { acr_values: MFA });
       expect([kind, step.done]).toEqual([kind, true]);
     }
@@ -264,7 +258,7 @@ describe("an essential acr", () => {
 
 describe("acr_values without the scope openid (RFC 9470)", () => {
   it("asks a session for what is missing", async () => {
-    const oauth2 = relyingParty(running, "oauth2", NEWS);
+    const oauth2 = clientAt(running, "oauth2", NEWS);
     const { visitor, step } = await entered(oauth2);
     await visitor.browser.get(step.location ?? "");
     const secret = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
@@ -488,5 +482,5 @@ it("an address that was never confirmed is confirmed by the code [D-FACTOR-5]", 
   });
   const { body: codes } = await visitor.act(body, "app", { code: appCode(body) });
   const { body: done } = await post({ visitor, step: codes }, "submit", { kept: true });
-  await expect(claimsOf(visitor, done.location)).resolves.toMatchObject({ acr: MFA });
+  await expect(visitor.claims(vault, done.location)).resolves.toMatchObject({ acr: MFA });
 });

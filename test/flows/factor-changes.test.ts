@@ -5,12 +5,12 @@ import type { AccountInternals } from "../../accounts/account.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { linkIn } from "../interactions/self-service.ts";
 import { formOf, METHODS, MethodsParty, NEW, startMethodsService } from "./methods-party.ts";
-import { relyingParty } from "./relying-party.ts";
+import { clientAt } from "./clients.ts";
 import { NEWS } from "./running-service.ts";
 import { beforeTests } from "../closing.ts";
 
 const running = beforeTests(() => startMethodsService());
-const news = relyingParty(running, "openid", NEWS);
+const news = clientAt(running, "openid", NEWS);
 
 /** A person with one passkey and an app, or without factors, who is signed in in two browsers. */
 async function stage(hasFactors: boolean) {
@@ -178,10 +178,9 @@ describe.each(CHANGES)("%s", (_what, hasFactors, change, expected) => {
   it("leaves the tokens of clients alone, and no sign-in that was under way goes on", async () => {
     const found = await stage(hasFactors);
     const { party, own } = found;
-    const tokens = await news.tokens(
+    const tokens = await news.signIn(
+      { ...party.person, browser: Object.assign(news.browser(), { jar: own.jar }) },
       { scope: "openid" },
-      party.person,
-      Object.assign(news.browser(), { jar: own.jar }),
     );
     await change(found);
     const answer = await news.userinfo(tokens.access_token);

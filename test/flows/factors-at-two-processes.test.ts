@@ -14,7 +14,8 @@ import { addPhone } from "../../testing/add-passkey.ts";
 import { App } from "../cluster/cluster.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
-import { type RelyingParty, relyingParty } from "./relying-party.ts";
+import type { TestClient } from "../../testing/test-client.ts";
+import { clientAt } from "./clients.ts";
 import { NEWS, onLocalhost, storageIn, UNLIMITED, VAULT } from "./running-service.ts";
 import { newFolder } from "../closing.ts";
 
@@ -27,8 +28,8 @@ let log: number;
 let running: SelfService;
 /** The other process. */
 let other: App;
-let news: RelyingParty;
-let vault: RelyingParty;
+let news: TestClient;
+let vault: TestClient;
 /** How many requests the first process has answered. */
 let answered = 0;
 let people = 0;
@@ -66,8 +67,8 @@ beforeAll(async () => {
   while (!other.isReady) await pause(20);
   pass = createProxy([other]);
   await running.service.clients.register(VAULT);
-  news = relyingParty(running, "openid", NEWS);
-  vault = relyingParty(running, "openid", VAULT);
+  news = clientAt(running, "openid", NEWS);
+  vault = clientAt(running, "openid", VAULT);
   // Their first requests may take longer than a storage is waited for, which is then a 503.
   for (let warm = 0; warm < 4; warm += 1) {
     while ((await fetch(news.authorizeUrl(), { redirect: "manual" })).status === 503) await pause(20);
@@ -103,14 +104,14 @@ interface Waiting {
   readonly step: Step;
 }
 
-async function firstPage(party: RelyingParty = news): Promise<Waiting> {
+async function firstPage(party: TestClient = news): Promise<Waiting> {
   const visitor = new JsonVisitor(party.browser());
   const { body: step } = await visitor.open(party.authorizeUrl({ scope: "openid" }));
   return { visitor, step };
 }
 
 /** Enters the password. */
-async function entered({ email }: Someone, party: RelyingParty = news): Promise<Waiting> {
+async function entered({ email }: Someone, party: TestClient = news): Promise<Waiting> {
   const { visitor, step: login } = await firstPage(party);
   const { body: step } = await visitor.act(login, "submit", { username: email, password: PASSWORD });
   return { visitor, step };

@@ -2,16 +2,10 @@ import { createHash, randomBytes } from "node:crypto";
 import { describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { TestClock } from "../../testing/test-clock.ts";
+import { basic, readTokens, type TestClient, type TestTokens } from "../../testing/test-client.ts";
+import { atBoth, clientAt, signIn } from "./clients.ts";
 import {
-  basic,
-  readTokens,
-  type RelyingParty,
-  relyingParty,
-  signIn,
-  type Tokens,
-  atBoth,
-} from "./relying-party.ts";
-import {
+  ADA,
   CALLBACK,
   type KnownClient,
   NEWS,
@@ -29,7 +23,7 @@ const running = useService();
 const news = atBoth(running, NEWS);
 
 /** Whether both tokens of a response work. */
-async function works(party: RelyingParty, { access_token, refresh_token }: Tokens): Promise<boolean[]> {
+async function works(party: TestClient, { access_token, refresh_token }: TestTokens): Promise<boolean[]> {
   const [userinfo, refresh] = [await party.userinfo(access_token), await party.refresh(refresh_token)];
   return [userinfo.status === 200, refresh.status === 200];
 }
@@ -38,10 +32,10 @@ async function works(party: RelyingParty, { access_token, refresh_token }: Token
 async function withRules(
   refresh_tokens: NonNullable<KnownClient["refresh_tokens"]>,
   service: RunningService = running,
-): Promise<RelyingParty> {
+): Promise<TestClient> {
   const client = { ...NEWS, client_id: randomBytes(8).toString("hex"), refresh_tokens };
   await service.service.clients.register(client);
-  return relyingParty(service, "openid", client);
+  return clientAt(service, "openid", client);
 }
 
 async function withService(
@@ -59,7 +53,7 @@ async function withService(
 describe.each(KINDS)("an authorization code, %s", (kind) => {
   it("gives tokens to exactly one of 20 concurrent exchanges, whose tokens keep working [D-TOKEN-13]", async () => {
     for (const scope of [undefined, "openid"]) {
-      const code = await news[kind].code({ scope });
+      const code = await news[kind].code(ADA, { scope });
       const answers = await Promise.all(Array.from({ length: 20 }, () => news[kind].exchange(code)));
       const won = answers.filter(({ status }) => status === 200);
       expect(won).toHaveLength(1);
@@ -73,11 +67,11 @@ describe.each(KINDS)("an authorization code, %s", (kind) => {
   });
 
   it("that is replayed ends its whole family and no other [D-TOKEN-13, D-AUTHZ-16]", async () => {
-    const code = await news[kind].code();
+    const code = await news[kind].code(ADA);
     const tokens = readTokens(await news[kind].exchange(code));
     const refreshed = readTokens(await news[kind].refresh(tokens.refresh_token));
-    const other = await news[kind].tokens();
-    const byPassword = readTokens(await news[kind].password());
+    const other = await news[kind].signIn(ADA);
+    const byPassword = readTokens(await news[kind].password(ADA));
     await untilReplay();
     expectRefusal(await news[kind].exchange(code), "invalid_grant");
     expect(await works(news[kind], tokens)).toEqual([false, false]);
@@ -89,7 +83,7 @@ describe.each(KINDS)("an authorization code, %s", (kind) => {
   it("is not consumed by a wrong secret, verifier, address or client [D-TOKEN-13, D-TOKEN-14]", async () => {
     const code_verifier = randomBytes(32).toString("base64url");
     const code_challenge = createHash("sha256").update(code_verifier).digest("base64url");
-    const code = await news[kind].code({ code_challenge, code_challenge_method: "S256" });
+    const code = await news[kind].code(ADA, { code_challenge, code_challenge_method: "S256" });
     const good = { grant_type: "authorization_code", code, redirect_uri: CALLBACK, code_verifier };
     const authorization = basic({ ...NEWS, client_secret: "wrong" });
     expectRefusal(await news[kind].token(good, { authorization }), "invalid_client");
@@ -97,24 +91,24 @@ describe.each(KINDS)("an authorization code, %s", (kind) => {
     expectRefusal(await news[kind].token({ ...good, code_verifier: undefined }), "invalid_grant");
     expectRefusal(await news[kind].token({ ...good, redirect_uri: `${CALLBACK}/` }), "invalid_grant");
     expectRefusal(await news[kind].token({ ...good, redirect_uri: undefined }), "invalid_request");
-    expectRefusal(await relyingParty(running, kind, SHOP).token(good), "invalid_grant");
+    expectRefusal(await clientAt(running, kind, SHOP).token(good), "invalid_grant");
     expectTokens(await news[kind].token(good));
   });
 
   it("requires the redirect address of its request, even if that was the default [TOKEN-CODE-5, D-TOKEN-14]", async () => {
-    const shop = relyingParty(running, kind, SHOP);
+    const shop = clientAt(running, kind, SHOP);
     const [first, second] = SHOP.redirect_uris;
-    const code = await shop.code({ redirect_uri: second });
+    const code = await shop.code(ADA, { redirect_uri: second });
     expectRefusal(await shop.exchange(code, { redirect_uri: first }), "invalid_grant");
     expectTokens(await shop.exchange(code, { redirect_uri: second }));
     if (kind === "openid") return;
-    const another = await shop.code({ redirect_uri: undefined });
+    const another = await shop.code(ADA, { redirect_uri: undefined });
     expectRefusal(await shop.exchange(another, { redirect_uri: second }), "invalid_grant");
     expectTokens(await shop.exchange(another, { redirect_uri: first }));
   });
 
   it("refuses a verifier without a challenge [D-DEPLOY-4]", async () => {
-    const code = await news[kind].code();
+    const code = await news[kind].code(ADA);
     expectRefusal(await news[kind].exchange(code, { code_verifier: "x".repeat(43) }), "invalid_grant");
   });
 });
@@ -125,9 +119,9 @@ describe("an exchanged code", () => {
   it("ends its family on a replay up to ten minutes later, even after it expired [D-TOKEN-13]", async () => {
     const clock = new TestClock();
     await withService({ config: { clock } }, async (service) => {
-      const party = relyingParty(service, "oauth2", NEWS);
+      const party = clientAt(service, "oauth2", NEWS);
       for (const minutes of [0, 1, 9, 10]) {
-        const code = await party.code();
+        const code = await party.code(ADA);
         // In the last second of its life.
         clock.advance(59);
         const tokens = readTokens(await party.exchange(code));
@@ -143,8 +137,8 @@ describe("an exchanged code", () => {
   it("is removed ten minutes after it expired unused [D-TOKEN-13, D-TOKEN-10]", async () => {
     const clock = new TestClock();
     await withService({ config: { clock } }, async (service) => {
-      const party = relyingParty(service, "oauth2", NEWS);
-      const code = await party.code();
+      const party = clientAt(service, "oauth2", NEWS);
+      const code = await party.code(ADA);
       for (const wait of [60, 10 * MINUTE, 10 * MINUTE]) {
         clock.advance(wait);
         expectRefusal(await party.exchange(code), "invalid_grant");
@@ -155,7 +149,7 @@ describe("an exchanged code", () => {
   it("ends nothing with a wrong secret, verifier, address or client [D-TOKEN-13]", async () => {
     const code_verifier = randomBytes(32).toString("base64url");
     const code_challenge = createHash("sha256").update(code_verifier).digest("base64url");
-    const code = await news.oauth2.code({ code_challenge, code_challenge_method: "S256" });
+    const code = await news.oauth2.code(ADA, { code_challenge, code_challenge_method: "S256" });
     const good = { grant_type: "authorization_code", code, redirect_uri: CALLBACK, code_verifier };
     const tokens = readTokens(await news.oauth2.token(good));
     await untilReplay();
@@ -163,7 +157,7 @@ describe("an exchanged code", () => {
     expectRefusal(await news.oauth2.token(good, { authorization }), "invalid_client");
     expectRefusal(await news.oauth2.token({ ...good, code_verifier: "x".repeat(43) }), "invalid_grant");
     expectRefusal(await news.oauth2.token({ ...good, redirect_uri: `${CALLBACK}/` }), "invalid_grant");
-    expectRefusal(await relyingParty(running, "oauth2", SHOP).token(good), "invalid_grant");
+    expectRefusal(await clientAt(running, "oauth2", SHOP).token(good), "invalid_grant");
     expect(await works(news.oauth2, tokens)).toEqual([true, true]);
     expectRefusal(await news.oauth2.token(good), "invalid_grant");
     expect(await works(news.oauth2, tokens)).toEqual([false, false]);
@@ -172,19 +166,19 @@ describe("an exchanged code", () => {
 
 describe("a refresh token", () => {
   it("stays the same and belongs to its client [D-TOKEN-12, TOKEN-REFRESH-3]", async () => {
-    const { refresh_token } = await news.oauth2.tokens();
+    const { refresh_token } = await news.oauth2.signIn(ADA);
     for (const kind of KINDS) {
       const answers = await Promise.all(Array.from({ length: 5 }, () => news[kind].refresh(refresh_token)));
       for (const answer of answers) {
         expectTokens(answer);
         expect(answer.body["refresh_token"]).toBe(refresh_token);
       }
-      expectRefusal(await relyingParty(running, kind, SHOP).refresh(refresh_token), "invalid_grant");
+      expectRefusal(await clientAt(running, kind, SHOP).refresh(refresh_token), "invalid_grant");
     }
   });
 
   it("yields another ID token, with the nonce, on openid [D-TOKEN-11, RES-ID-3]", async () => {
-    const first = await news.openid.tokens({ scope: "openid email", nonce: "n-0S6" });
+    const first = await news.openid.signIn(ADA, { scope: "openid email", nonce: "n-0S6" });
     const again = await news.openid.refresh(first.refresh_token);
     expectTokens(again, ["id_token"]);
     const [one, two] = [decodeJwt(first.id_token ?? ""), decodeJwt(String(again.body["id_token"]))];
@@ -196,7 +190,7 @@ describe("a refresh token", () => {
 
   it("that rotates returns one response to all concurrent and repeated requests within the window [D-TOKEN-12]", async () => {
     const party = await withRules({ rotate: true, reuseWindow: 600 });
-    const first = await party.tokens({ scope: "openid" });
+    const first = await party.signIn(ADA, { scope: "openid" });
     const answers = await Promise.all(Array.from({ length: 20 }, () => party.refresh(first.refresh_token)));
     answers.push(await party.refresh(first.refresh_token));
     const tokens = answers.map((answer) => readTokens(answer));
@@ -208,16 +202,16 @@ describe("a refresh token", () => {
     expect(await works(party, first)).toEqual([true, true]);
     expect(await works(party, tokens[0]!)).toEqual([true, true]);
     const wrong = { grant_type: "refresh_token", refresh_token: first.refresh_token };
-    const authorization = basic({ ...party.client, client_secret: "wrong" });
+    const authorization = basic({ client_id: party.client_id, client_secret: "wrong" });
     expectRefusal(await party.token(wrong, { authorization }), "invalid_client");
     expectRefusal(await news.openid.refresh(first.refresh_token), "invalid_grant");
-    await running.service.accounts.revokeTokens(running.ada.sub, party.client.client_id);
+    await running.service.accounts.revokeTokens(running.ada.sub, party.client_id);
     expectRefusal(await party.refresh(first.refresh_token), "invalid_grant");
   });
 
   it("that rotates is refused within the window if its new access token was revoked [D-TOKEN-12]", async () => {
     const party = await withRules({ rotate: true, reuseWindow: 600 });
-    const first = await party.tokens();
+    const first = await party.signIn(ADA);
     const second = readTokens(await party.refresh(first.refresh_token));
     expect((await party.revoke(second.access_token)).status).toBe(200);
     expectRefusal(await party.refresh(first.refresh_token), "invalid_grant");
@@ -228,7 +222,7 @@ describe("a refresh token", () => {
   it("that rotates is refused within the window for another scope [D-TOKEN-12]", async () => {
     const party = await withRules({ rotate: true, reuseWindow: 600 });
     const scope = "openid email profile";
-    const all = await party.tokens({ scope });
+    const all = await party.signIn(ADA, { scope });
     const whole = readTokens(await party.refresh(all.refresh_token));
     const narrow = readTokens(await party.refresh(whole.refresh_token, { scope: "email openid" }));
     for (const same of [undefined, "", scope, "profile email openid profile"]) {
@@ -251,7 +245,7 @@ describe("a refresh token", () => {
     const clock = new TestClock();
     await withService({ config: { clock, lifetimes: { accessToken: 60 } } }, async (service) => {
       const party = await withRules({ rotate: true, reuseWindow: 600 }, service);
-      const { refresh_token } = await party.tokens();
+      const { refresh_token } = await party.signIn(ADA);
       const first = readTokens(await party.refresh(refresh_token));
       const left: number[] = [];
       for (const wait of [59, 1, 100]) {
@@ -269,7 +263,7 @@ describe("a refresh token", () => {
     const clock = new TestClock();
     await withService({ config: { clock } }, async (service) => {
       const party = await withRules({ rotate: true, reuseWindow: 60 }, service);
-      const { refresh_token } = await party.tokens();
+      const { refresh_token } = await party.signIn(ADA);
       const first = readTokens(await party.refresh(refresh_token));
       clock.advance(40);
       const again = readTokens(await party.refresh(refresh_token));
@@ -284,8 +278,8 @@ describe("a refresh token", () => {
 
   it("that rotates ends its whole family if it is reused after the window [D-TOKEN-12]", async () => {
     const party = await withRules({ rotate: true, reuseWindow: 0 });
-    const other = await party.tokens();
-    const first = await party.tokens();
+    const other = await party.signIn(ADA);
+    const first = await party.signIn(ADA);
     const second = readTokens(await party.refresh(first.refresh_token));
     const third = readTokens(await party.refresh(second.refresh_token));
     expect((await party.userinfo(third.access_token)).status).toBe(200);
@@ -297,7 +291,7 @@ describe("a refresh token", () => {
   it("that slides is extended by each use up to its maximum age; others are not [D-TOKEN-12, D-TOKEN-10]", async () => {
     const clock = new TestClock();
     await withService({ config: { clock, lifetimes: { refreshToken: 400 } } }, async (service) => {
-      const plain = relyingParty(service, "oauth2", NEWS);
+      const plain = clientAt(service, "oauth2", NEWS);
       const sliding = await withRules({ sliding: true, maxAge: 600 }, service);
       const bounded = await withRules({ sliding: true, maxAge: 400 }, service);
       const rotating = await withRules({ rotate: true, reuseWindow: 0 }, service);
@@ -306,7 +300,7 @@ describe("a refresh token", () => {
         service,
       );
       const parties = [plain, sliding, bounded, rotating, slidingOn];
-      const tokens = await Promise.all(parties.map(async (party) => (await party.tokens()).refresh_token));
+      const tokens = await Promise.all(parties.map(async (party) => (await party.signIn(ADA)).refresh_token));
       const refreshAll = (): Promise<boolean[]> =>
         Promise.all(
           parties.map(async (party, index) => {
@@ -334,7 +328,7 @@ describe("a grant", () => {
       const clock = new TestClock();
       await withService({ config: { clock } }, async (service) => {
         const party = await withRules({ ...rules, sliding: true, maxAge: 200 * DAY }, service);
-        let { refresh_token } = await party.tokens();
+        let { refresh_token } = await party.signIn(ADA);
         let age = 0;
         for (; age < 180; age += 20) {
           clock.advance(20 * DAY);
@@ -352,9 +346,9 @@ describe("lifetimes", () => {
     const lifetimes = { authorizationCode: 60, accessToken: 60, idToken: 60, session: 60, interaction: 60 };
     const clock = new TestClock();
     await withService({ config: { clock, lifetimes } }, async (service) => {
-      const party = relyingParty(service, "openid", NEWS);
+      const party = clientAt(service, "openid", NEWS);
       const browser = party.browser();
-      const tokens = await party.tokens({ scope: "openid" }, undefined, browser);
+      const tokens = await party.signIn({ ...ADA, browser }, { scope: "openid" });
       expect(tokens.expires_in).toBe(60);
       const { exp = 0, iat = 0 } = decodeJwt(tokens.id_token ?? "");
       expect(exp - iat).toBe(60);
@@ -362,10 +356,7 @@ describe("lifetimes", () => {
         await party.browser().get(party.authorizeUrl()),
         await party.browser().get(party.authorizeUrl()),
       ];
-      const [code, early] = [
-        await party.code({}, undefined, browser),
-        await party.code({}, undefined, browser),
-      ];
+      const [code, early] = [await party.code({ ...ADA, browser }), await party.code({ ...ADA, browser })];
       // A second before the end everything is valid.
       clock.advance(59);
       expect((await party.exchange(early)).status).toBe(200);

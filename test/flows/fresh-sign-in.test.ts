@@ -4,7 +4,8 @@ import { decodeJwt } from "jose";
 import { TestClock } from "../../testing/test-clock.ts";
 import { startSelfService, TERMS } from "../interactions/self-service.ts";
 import { newStorage } from "../servers/storage.ts";
-import { readTokens, type RelyingParty, relyingParty, signIn, basic, send } from "./relying-party.ts";
+import { readTokens, send, type TestClient } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "./clients.ts";
 import { ADA, BOB, NEWS, PARTNER, type RunningService, startService } from "./running-service.ts";
 
 let clock: TestClock;
@@ -18,14 +19,14 @@ const errorOf = (url: URL | undefined): string | null | undefined => url?.search
 const hasCode = (url: URL | undefined): boolean => url?.searchParams.has("code") ?? false;
 
 describe.each(["oauth2", "openid"] as const)("max_age without the scope openid at %s", (kind) => {
-  let news: RelyingParty;
+  let news: TestClient;
   beforeEach(() => {
-    news = relyingParty(running, kind, NEWS);
+    news = clientAt(running, kind, NEWS);
   });
 
   it("shows the form for an older sign-in, and not for a recent one [D-AUTHZ-18]", async () => {
     const browser = news.browser();
-    await news.authorize(browser);
+    await news.authorize({ ...ADA, browser });
     clock.advance(100);
     await browser.get(news.authorizeUrl({ max_age: "100" }));
     expect(hasCode(browser.location)).toBe(true);
@@ -42,7 +43,7 @@ describe.each(["oauth2", "openid"] as const)("max_age without the scope openid a
 
   it("of 0 always shows the form, once", async () => {
     const browser = news.browser();
-    await news.authorize(browser);
+    await news.authorize({ ...ADA, browser });
     await browser.get(news.authorizeUrl({ max_age: "0", prompt: "none" }));
     expect(errorOf(browser.location)).toBe("login_required");
     await browser.get(news.authorizeUrl({ max_age: "0" }));
@@ -59,7 +60,7 @@ describe.each(["oauth2", "openid"] as const)("max_age without the scope openid a
 
   it("can't be switched off by the parameter that carries it, and is not repeated", async () => {
     const browser = news.browser();
-    await news.authorize(browser);
+    await news.authorize({ ...ADA, browser });
     clock.advance(200);
     await browser.get(news.authorizeUrl({ max_age: "100", sent_max_age: "100000" }));
     expect(browser.location).toBeUndefined();
@@ -71,19 +72,15 @@ describe.each(["oauth2", "openid"] as const)("max_age without the scope openid a
 });
 
 it("max_age holds for a pushed request without openid, too [D-AUTHZ-18]", async () => {
-  const news = relyingParty(running, "openid", NEWS);
+  const news = clientAt(running, "openid", NEWS);
   const browser = news.browser();
-  await news.authorize(browser);
+  await news.authorize({ ...ADA, browser });
   clock.advance(200);
-  const pushed = await send(`${running.openid}/oauth2/par`, {
-    method: "POST",
-    headers: { authorization: basic(NEWS) },
-    body: new URLSearchParams({
-      client_id: NEWS.client_id,
-      response_type: "code",
-      redirect_uri: news.redirectUri,
-      max_age: "100",
-    }),
+  const pushed = await news.post("/oauth2/par", {
+    client_id: NEWS.client_id,
+    response_type: "code",
+    redirect_uri: news.redirect_uri,
+    max_age: "100",
   });
   const query = new URLSearchParams({
     client_id: NEWS.client_id,
@@ -93,7 +90,7 @@ it("max_age holds for a pushed request without openid, too [D-AUTHZ-18]", async 
   expect(browser.hasForm("password")).toBe(true);
 });
 
-async function authTime(party: RelyingParty, location: URL | undefined): Promise<unknown> {
+async function authTime(party: TestClient, location: URL | undefined): Promise<unknown> {
   const { id_token = "" } = readTokens(await party.exchange(location?.searchParams.get("code") ?? ""));
   return decodeJwt(id_token)["auth_time"];
 }
@@ -105,7 +102,7 @@ describe("auth_time", () => {
     await running.close();
     const config = { ...(await newStorage()), clock };
     running = await startSelfService({ registration: { terms: TERMS } }, { config });
-    const news = relyingParty(running, "openid", NEWS);
+    const news = clientAt(running, "openid", NEWS);
     const browser = news.browser();
     await browser.get(news.authorizeUrl(request));
     await signIn(browser);
@@ -117,7 +114,7 @@ describe("auth_time", () => {
   });
 
   it("is when the person was authenticated, not when consent was given [D-AUTHZ-19]", async () => {
-    const partner = relyingParty(running, "openid", PARTNER);
+    const partner = clientAt(running, "openid", PARTNER);
     const browser = partner.browser();
     await browser.get(partner.authorizeUrl(request));
     await signIn(browser);
@@ -129,11 +126,11 @@ describe("auth_time", () => {
 });
 
 describe("a request that names a person", () => {
-  let news: RelyingParty;
+  let news: TestClient;
   let named: readonly (readonly [string, Readonly<Record<string, string>>])[];
   beforeEach(async () => {
-    news = relyingParty(running, "openid", NEWS);
-    const { id_token = "" } = await news.tokens({ scope: "openid" }, ADA);
+    news = clientAt(running, "openid", NEWS);
+    const { id_token = "" } = await news.signIn(ADA, { scope: "openid" });
     const claims = JSON.stringify({ id_token: { sub: { value: running.ada.sub } } });
     named = [
       ["by id_token_hint", { scope: "openid", id_token_hint: id_token }],
@@ -155,7 +152,7 @@ describe("a request that names a person", () => {
   it("gets no code for somebody else who is signed in, and login_required with prompt=none [D-AUTHZ-20]", async () => {
     for (const [, parameters] of named) {
       const browser = news.browser();
-      await news.authorize(browser, {}, BOB);
+      await news.authorize({ ...BOB, browser });
       await browser.get(news.authorizeUrl({ ...parameters, prompt: "none", state: "s" }));
       expect([errorOf(browser.location), browser.location?.searchParams.get("state")]).toEqual([
         "login_required",
@@ -170,7 +167,7 @@ describe("a request that names a person", () => {
     for (const before of [undefined, BOB]) {
       for (const [what, parameters] of named) {
         const browser = news.browser();
-        if (before !== undefined) await news.authorize(browser, {}, before);
+        if (before !== undefined) await news.authorize({ ...before, browser });
         await browser.get(news.authorizeUrl({ ...parameters, state: "s" }));
         await signIn(browser, BOB);
         expect([what, errorOf(browser.location), hasCode(browser.location)]).toEqual([
@@ -184,7 +181,7 @@ describe("a request that names a person", () => {
   });
 
   it("gets login_required after the last step: a consent of somebody else gives no code [D-AUTHZ-20]", async () => {
-    const partner = relyingParty(running, "openid", PARTNER);
+    const partner = clientAt(running, "openid", PARTNER);
     const { id_token = "" } = readTokens(
       await partner.exchange(await consentedCode(partner, { scope: "openid" })),
     );
@@ -199,7 +196,7 @@ describe("a request that names a person", () => {
 
   it("lets the named person replace somebody else", async () => {
     const browser = news.browser();
-    await news.authorize(browser, {}, BOB);
+    await news.authorize({ ...BOB, browser });
     await browser.get(news.authorizeUrl(named[0]![1]));
     await signIn(browser, ADA);
     if (browser.location === undefined && browser.forms().length > 0) await browser.submit();
@@ -208,7 +205,7 @@ describe("a request that names a person", () => {
 });
 
 async function consentedCode(
-  partner: RelyingParty,
+  partner: TestClient,
   parameters: Readonly<Record<string, string>>,
 ): Promise<string> {
   const browser = partner.browser();

@@ -10,10 +10,11 @@ import { addPhone } from "../../testing/add-passkey.ts";
 import type { SignInStore } from "../../records/people/sign-ins.ts";
 import type { Records } from "../../records/records.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
-import { JsonVisitor } from "../interactions/json-visitor.ts";
+import { JsonVisitor, publicKeyOf } from "../interactions/json-visitor.ts";
 import { codeIn } from "../interactions/self-service.ts";
 import { newStorage } from "../servers/storage.ts";
-import { type Answer, type Person, type RelyingParty, relyingParty, signIn } from "./relying-party.ts";
+import type { TestAnswer, TestClient, TestVisitor } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "./clients.ts";
 import {
   ADA,
   NEWS,
@@ -33,7 +34,7 @@ const HOSTILE = "Visit https://evil.example <script>alert(1)</script> now";
 const SECRETS = [Buffer.alloc(32, 7).toString("base64")];
 
 let running: RunningService;
-let news: RelyingParty;
+let news: TestClient;
 let mails: MailMessage[];
 /** Milliseconds that are added to the service's clock. */
 let offset = 0;
@@ -64,7 +65,7 @@ async function start(more: Pick<RunningOptions, "deployments"> = {}): Promise<vo
       return { ...storage, signIns: { ...storage.signIns, addFailure } };
     },
   });
-  news = relyingParty(running, "oauth2", NEWS);
+  news = clientAt(running, "oauth2", NEWS);
 }
 
 beforeEach(() => {
@@ -75,12 +76,12 @@ afterEach(() => {
   folder = "";
 });
 
-const wrong = (username: string): Person => ({ username, password: "this is not the password" });
+const wrong = (username: string): TestVisitor => ({ username, password: "this is not the password" });
 
 const atLogin = (browser: Browser = news.browser()): Promise<Browser> => browser.get(news.authorizeUrl());
 
 /** Submits the form. @returns the status. */
-async function submit(browser: Browser, person: Person): Promise<number> {
+async function submit(browser: Browser, person: TestVisitor): Promise<number> {
   await atLogin(browser);
   return (await signIn(browser, person)).visits[0]!.status;
 }
@@ -102,8 +103,8 @@ async function failAtForm(count: number, names: readonly string[]): Promise<numb
 }
 
 /** Many tries of the password grant, several at a time. */
-async function failGrants(count: number, names: readonly string[]): Promise<Answer[]> {
-  const answers: Answer[] = [];
+async function failGrants(count: number, names: readonly string[]): Promise<TestAnswer[]> {
+  const answers: TestAnswer[] = [];
   while (answers.length < count) {
     const next = Array.from({ length: Math.min(20, count - answers.length) }, (_, number) =>
       news.password(wrong(names[(answers.length + number) % names.length] ?? "")),
@@ -119,7 +120,7 @@ async function failMore(count: number): Promise<void> {
 }
 
 const limitedOf = (statuses: readonly number[]): number => statuses.filter((status) => status === 429).length;
-const isLimited = ({ headers }: Answer): boolean => headers.has("retry-after");
+const isLimited = ({ headers }: TestAnswer): boolean => headers.has("retry-after");
 
 /** The mail with this subject, once the outbox has been emptied. */
 async function mailAbout(subject: RegExp, count: number): Promise<MailMessage[]> {
@@ -215,9 +216,8 @@ describe("after 100 failures in a row at the form", () => {
         return { visitor, step: (await visitor.open(browser.url.href)).body };
       }),
     );
-    const { href = "" } = one!.step.actions.find(({ name }) => name === "passkey") ?? {};
-    const credential = phone.get(one!.step.passkey!.publicKey);
-    const signedIn = await one!.visitor.post(href, { csrf: one!.step.csrf, credential });
+    const credential = phone.get(publicKeyOf(one!.step));
+    const signedIn = await one!.visitor.act(one!.step, "passkey", { credential });
     expect(signedIn).toMatchObject({ status: 200, body: { done: true } });
     const { body: forgot } = await other!.visitor.act(other!.step, "forgot-password");
     const { body: asked } = await other!.visitor.act(forgot, "submit", { username: "ada" });
@@ -282,7 +282,7 @@ describe("after 100 failures in a row of the password grant", () => {
   it("a name allows twenty more an hour at one client, with the answer of any other limit, and the form goes on [D-GUESS-1, D-GUESS-2, D-GUESS-3]", async () => {
     await start();
     await running.service.clients.update("shop", { password_grant: true, error_status: "documented" });
-    const shop = relyingParty(running, "oauth2", SHOP);
+    const shop = clientAt(running, "oauth2", SHOP);
     expect((await failGrants(10, ["ada", "ADA"])).filter(isLimited)).toEqual([]);
     await failMore(80);
     expect((await failGrants(10, ["ada", "ADA"])).filter(isLimited)).toEqual([]);

@@ -2,7 +2,8 @@
 import { describe, expect, it } from "@jest/globals";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";
-import { type Answer, relyingParty, send, signedIn } from "./relying-party.ts";
+import { send, type TestAnswer } from "../../testing/test-client.ts";
+import { clientAt, signedIn } from "./clients.ts";
 import { NEWS, startService, useService } from "./running-service.ts";
 
 let watched: WatchedStorage;
@@ -18,12 +19,12 @@ function ask(
   method: "GET" | "HEAD",
   url: URL,
   headers: Readonly<Record<string, string>> = {},
-): Promise<Answer> {
+): Promise<TestAnswer> {
   return send(url.href, { method, headers: { cookie: browser.jar.header(url), ...headers } });
 }
 
 /** The status, and the headers without those of the connection and the moment. */
-function comparable({ status, headers }: Answer): object {
+function comparable({ status, headers }: TestAnswer): object {
   const names = new Set(["date", "set-cookie", "connection", "keep-alive", "x-request-id"]);
   const rest = [...headers].filter(([name]) => !names.has(name));
   return { status, headers: Object.fromEntries(rest) };
@@ -32,7 +33,11 @@ function comparable({ status, headers }: Answer): object {
 const WRITES = /commit|append|next|sweep|take|add|consume/i;
 
 /** A HEAD, and the calls of the storage that it made. */
-async function head(browser: Browser, url: URL, headers?: Readonly<Record<string, string>>): Promise<Answer> {
+async function head(
+  browser: Browser,
+  url: URL,
+  headers?: Readonly<Record<string, string>>,
+): Promise<TestAnswer> {
   const calls: string[] = [];
   watched.fail = ({ name }) => void calls.push(name);
   try {
@@ -68,7 +73,7 @@ describe("HEAD", () => {
     "of %s is answered like GET, and stores nothing [D-DEPLOY-15]",
     async (_name, address, headers) => {
       const person = await signedIn(running.oauth2);
-      await person.get(relyingParty(running, "oauth2", NEWS).authorizeUrl({ prompt: "login" }));
+      await person.get(clientAt(running, "oauth2", NEWS).authorizeUrl({ prompt: "login" }));
       const url = new URL(address(person));
       const answer = await head(person, url, headers);
       expect([answer.text, answer.headers.getSetCookie()]).toEqual(["", []]);
@@ -77,7 +82,7 @@ describe("HEAD", () => {
   );
 
   it("leads to no sign-in: the Location is the page itself [D-DEPLOY-15]", async () => {
-    const stranger = relyingParty(running, "oauth2", NEWS).browser();
+    const stranger = clientAt(running, "oauth2", NEWS).browser();
     for (const path of ["/account", "/account/profile?lang=de", "/device?user_code=ABCD-EFGH"]) {
       const url = new URL(running.openid + path);
       expect((await ask(stranger, "GET", url)).headers.get("location")).toContain("/oauth2/authorize?");

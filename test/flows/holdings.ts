@@ -3,7 +3,8 @@ import { randomBytes } from "node:crypto";
 import { expect } from "@jest/globals";
 import type { Account } from "../../accounts/operations/accounts.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
-import { basic, type Person, type RelyingParty, relyingParty, send, type Tokens } from "./relying-party.ts";
+import type { TestClient, TestTokens, TestVisitor } from "../../testing/test-client.ts";
+import { clientAt } from "./clients.ts";
 import { CALLBACK, NEWS, type RunningService, SHOP } from "./running-service.ts";
 
 /** Where the browsers of both clients stop. */
@@ -11,27 +12,27 @@ export const STOP: { readonly stopAt: string[] } = { stopAt: [CALLBACK, ...SHOP.
 
 export interface Held {
   readonly account: Account;
-  readonly person: Person;
+  readonly person: TestVisitor;
   readonly browser: Browser;
-  readonly news: Tokens;
+  readonly news: TestTokens;
   readonly newsCode: string;
-  readonly shop: Tokens;
+  readonly shop: TestTokens;
   readonly shopCode: string;
 }
 
 export class Holdings {
   readonly #running: RunningService;
-  readonly #news: RelyingParty;
-  readonly #shop: RelyingParty;
+  readonly #news: TestClient;
+  readonly #shop: TestClient;
 
   constructor(running: RunningService) {
     this.#running = running;
-    this.#news = relyingParty(running, "openid", NEWS);
-    this.#shop = relyingParty(running, "openid", SHOP);
+    this.#news = clientAt(running, "openid", NEWS);
+    this.#shop = clientAt(running, "openid", SHOP);
   }
 
   /** A new account. */
-  async newcomer(): Promise<{ account: Account; person: Person }> {
+  async newcomer(): Promise<{ account: Account; person: TestVisitor }> {
     const username = `user-${randomBytes(6).toString("hex")}`;
     const password = "a password of a newcomer";
     const account = await this.#running.service.accounts.create({
@@ -50,10 +51,10 @@ export class Holdings {
       account,
       person,
       browser,
-      news: await this.#news.tokens({ scope: "openid" }, person, browser),
-      shop: await this.#shop.tokens({ scope: "openid" }, person, browser),
-      newsCode: await this.#news.code({}, person, browser),
-      shopCode: await this.#shop.code({}, person, browser),
+      news: await this.#news.signIn({ ...person, browser }, { scope: "openid" }),
+      shop: await this.#shop.signIn({ ...person, browser }, { scope: "openid" }),
+      newsCode: await this.#news.code({ ...person, browser }),
+      shopCode: await this.#shop.code({ ...person, browser }),
     };
   }
 
@@ -65,7 +66,7 @@ export class Holdings {
   }
 
   /** Whether a client's tokens and code still work, everywhere. */
-  async #alive(party: RelyingParty, tokens: Tokens, code: string): Promise<boolean> {
+  async #alive(party: TestClient, tokens: TestTokens, code: string): Promise<boolean> {
     const results = [
       (await party.userinfo(tokens.access_token)).status === 200,
       (await party.profile(tokens.access_token)).status === 200,
@@ -82,12 +83,7 @@ export class Holdings {
   }
 
   /** Whether RFC 7662 calls the token active. */
-  async #isActive({ client }: RelyingParty, token: string): Promise<unknown> {
-    const { body } = await send(`${this.#running.openid}/oauth2/introspect`, {
-      method: "POST",
-      headers: { authorization: basic(client) },
-      body: new URLSearchParams({ token }),
-    });
-    return body["active"];
+  async #isActive(client: TestClient, token: string): Promise<unknown> {
+    return (await client.at("openid").post("/oauth2/introspect", { token })).body["active"];
   }
 }

@@ -2,8 +2,9 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "@jest/globals";
 import { applySeed } from "../../lib/index.ts";
-import { basic, relyingParty, send } from "./relying-party.ts";
-import { NEWS, useService } from "./running-service.ts";
+import { basic, send } from "../../testing/test-client.ts";
+import { clientAt } from "./clients.ts";
+import { ADA, NEWS, useService } from "./running-service.ts";
 import { API, ARTICLES, READER, registerReader, RIGHTS } from "./sample-apis.ts";
 import type { NewMachineClient } from "../../accounts/clients/client-schema.ts";
 
@@ -20,8 +21,8 @@ describe("a client_id that is a UUID", () => {
   it.each(["oauth2", "openid"] as const)("signs people in on %s [D-IDENTIFIER-2]", async (kind) => {
     for (const client_id of [randomUUID(), randomUUID().toUpperCase()]) {
       await (kind === "oauth2" ? register(client_id) : seeded(client_id));
-      const party = relyingParty(running, kind, { ...NEWS, client_id });
-      const tokens = await party.tokens();
+      const party = clientAt(running, kind, { ...NEWS, client_id });
+      const tokens = await party.signIn(ADA);
       expect((await party.userinfo(tokens.access_token)).status).toBe(200);
       expect((await party.refresh(tokens.refresh_token)).status).toBe(200);
     }

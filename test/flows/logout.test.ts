@@ -4,16 +4,17 @@ import { createRemoteJWKSet, decodeJwt, type JWTPayload, jwtVerify } from "jose"
 import * as client from "openid-client";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { type Inbox, openInbox } from "./inbox.ts";
-import { readTokens, type RelyingParty, relyingParty, send, signIn, type Tokens } from "./relying-party.ts";
-import { BOB, NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
+import { readTokens, send, type TestClient, type TestTokens } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "./clients.ts";
+import { ADA, BOB, NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
 import { closing } from "../closing.ts";
 
 const GOODBYE = "http://127.0.0.1:4000/goodbye";
 
 let receiver: Inbox;
 let running: RunningService;
-let news: RelyingParty;
-let shop: RelyingParty;
+let news: TestClient;
+let shop: TestClient;
 
 /** Waits for the given number of logout requests, and removes them. */
 async function take(count: number): Promise<{ path: string; token: string }[]> {
@@ -25,14 +26,14 @@ async function take(count: number): Promise<{ path: string; token: string }[]> {
 }
 
 /** The clients with addresses for both kinds of logout. */
-async function withLogout(service: RunningService): Promise<{ news: RelyingParty; shop: RelyingParty }> {
+async function withLogout(service: RunningService): Promise<{ news: TestClient; shop: TestClient }> {
   for (const { client_id } of [NEWS, SHOP]) {
     await service.service.clients.update(client_id, {
       post_logout_redirect_uris: [GOODBYE],
       backchannel_logout_uri: receiver.url(`/${client_id}`),
     });
   }
-  return { news: relyingParty(service, "openid", NEWS), shop: relyingParty(service, "openid", SHOP) };
+  return { news: clientAt(service, "openid", NEWS), shop: clientAt(service, "openid", SHOP) };
 }
 
 beforeAll(async () => {
@@ -42,10 +43,10 @@ beforeAll(async () => {
 });
 
 /** A browser that is signed in at both clients, with the tokens of the first. */
-async function signedIn(): Promise<{ browser: Browser; tokens: Tokens }> {
+async function signedIn(): Promise<{ browser: Browser; tokens: TestTokens }> {
   const browser = news.browser({ stopAt: [...NEWS.redirect_uris, ...SHOP.redirect_uris, GOODBYE] });
-  const tokens = await news.tokens({ scope: "openid" }, undefined, browser);
-  await shop.tokens({ scope: "openid" }, undefined, browser);
+  const tokens = await news.signIn({ ...ADA, browser }, { scope: "openid" });
+  await shop.signIn({ ...ADA, browser }, { scope: "openid" });
   return { browser, tokens };
 }
 
@@ -99,13 +100,13 @@ describe("RP-initiated logout", () => {
     expect(asks()).toBe(false);
 
     const other = await signedIn();
-    const partner = relyingParty(running, "openid", PARTNER);
+    const partner = clientAt(running, "openid", PARTNER);
     const consenting = partner.browser({ stopAt: [PARTNER.redirect_uris[0]!] });
     await consenting.get(partner.authorizeUrl({ scope: "openid" }));
     await signIn(consenting);
     await consenting.submit(consenting.form("decision"), { decision: "allow" });
-    const theirs = readTokens(await partner.exchange(consenting.location?.searchParams.get("code") ?? ""));
-    const bob = await news.tokens({ scope: "openid" }, BOB);
+    const theirs = await partner.tokensOf(consenting);
+    const bob = await news.signIn(BOB, { scope: "openid" });
     for (const hint of [other.tokens.id_token, bob.id_token]) {
       await browser.get(address(hint ?? ""));
       expect([browser.status, asks()]).toEqual([200, true]);
@@ -184,8 +185,8 @@ describe("back-channel logout", () => {
       () => accounts.delete(sub),
     ];
     for (const change of changes) {
-      await news.tokens({ scope: "openid" }, person);
-      await shop.tokens({}, person);
+      await news.signIn(person, { scope: "openid" });
+      await shop.signIn(person);
       await change();
       const received = await take(2);
       expect(received.map(({ path }) => path).toSorted()).toEqual(["/news", "/shop"]);

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { formOf, METHODS, MethodsParty, startMethodsService, textOf } from "./methods-party.ts";
 import type { Account } from "../../accounts/operations/accounts.ts";
-import { signIn } from "./relying-party.ts";
+import { signIn } from "./clients.ts";
 import { beforeTests } from "../closing.ts";
 
 let party: MethodsParty;

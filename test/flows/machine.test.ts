@@ -3,9 +3,10 @@ import { beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, jwtVerify } from "jose";
 import { rmSync } from "node:fs";
 import type { DeploymentsInput } from "../../config/input.ts";
-import { basic, relyingParty, send, type Answer, type Parameters } from "./relying-party.ts";
-import { newFolder } from "../examples/processes.ts";
+import { basic, type RequestParameters, send, type TestAnswer } from "../../testing/test-client.ts";
+import { clientAt } from "./clients.ts";
 import {
+  ADA,
   NEWS,
   PARTNER,
   type RunningService,
@@ -14,6 +15,7 @@ import {
   startWithClock,
   storageIn,
 } from "./running-service.ts";
+import { newFolder } from "../examples/processes.ts";
 import { API, ARTICLES, READER, registerReader, RIGHTS, VIDEOS } from "./sample-apis.ts";
 import { expectRefusal } from "./token-answers.ts";
 
@@ -57,9 +59,9 @@ interface Credentials {
 function post(
   kind: Kind,
   path: string,
-  form: Parameters | string,
+  form: RequestParameters | string,
   client: Credentials = JOB,
-): Promise<Answer> {
+): Promise<TestAnswer> {
   const body =
     typeof form === "string"
       ? form
@@ -70,9 +72,9 @@ function post(
     body: String(body),
   });
 }
-const request = (kind: Kind, form: Parameters = {}, client?: Credentials): Promise<Answer> =>
+const request = (kind: Kind, form: RequestParameters = {}, client?: Credentials): Promise<TestAnswer> =>
   post(kind, "/oauth2/token", { grant_type: "client_credentials", resource: ARTICLES, ...form }, client);
-const issue = async (form: Parameters = {}, kind: Kind = "openid"): Promise<string> => {
+const issue = async (form: RequestParameters = {}, kind: Kind = "openid"): Promise<string> => {
   const { status, body } = await request(kind, form);
   expect([status, body["error"]]).toEqual([200, undefined]);
   return String(body["access_token"]);
@@ -254,7 +256,7 @@ describe("introspection", () => {
   });
 
   it("shows the API nothing of people's tokens that are for no API [D-API-4]", async () => {
-    const { access_token, refresh_token } = await relyingParty(running, "openid", NEWS).tokens({
+    const { access_token, refresh_token } = await clientAt(running, "openid", NEWS).signIn(ADA, {
       scope: "openid",
     });
     for (const token of [access_token, refresh_token]) {
@@ -271,7 +273,7 @@ describe("introspection", () => {
           if (ctx.status === 404) ctx.body = "of the host";
         }),
     });
-    const at = (): Promise<Answer> =>
+    const at = (): Promise<TestAnswer> =>
       send(`${fresh.oauth2}/oauth2/introspect`, {
         method: "POST",
         headers: { authorization: basic(NEWS) },

@@ -14,7 +14,8 @@ import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
 import { newStorage } from "../servers/storage.ts";
-import { type Person, signIn } from "./relying-party.ts";
+import type { TestVisitor } from "../../testing/test-client.ts";
+import { signIn } from "./clients.ts";
 import type { RunningOptions } from "./running-service.ts";
 import type { MailMessage } from "../../config/mail.ts";
 
@@ -76,7 +77,7 @@ let people = 0;
 
 export class MethodsParty {
   readonly running: MethodsService;
-  readonly person: Person & { readonly sub: string; readonly email: string };
+  readonly person: TestVisitor & { readonly sub: string; readonly email: string };
   /** Another one for each passkey. */
   readonly #origin: string;
   /** Of the app. */

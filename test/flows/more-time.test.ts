@@ -5,7 +5,8 @@ import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { type SelfService, startSelfService, TERMS } from "../interactions/self-service.ts";
-import { type RelyingParty, relyingParty, signIn } from "./relying-party.ts";
+import type { TestClient } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "./clients.ts";
 import { ADA, BOB, NEWS, PARTNER } from "./running-service.ts";
 
 const LIFETIME = 3_600;
@@ -16,13 +17,13 @@ const bob = { username: BOB.username, password: BOB.password };
 
 let clock: TestClock;
 let running: SelfService;
-let news: RelyingParty;
+let news: TestClient;
 
 beforeEach(async () => {
   // Whole seconds, as in what is stored.
   clock = new TestClock(Math.floor(Date.now() / 1_000) * 1_000);
   running = await startSelfService({ registration: { fields: {}, terms: TERMS } }, { config: { clock } });
-  news = relyingParty(running, "oauth2", NEWS);
+  news = clientAt(running, "oauth2", NEWS);
 });
 
 async function begin(party = news): Promise<{ visitor: JsonVisitor; login: JsonAnswer["body"] }> {
@@ -83,7 +84,7 @@ describe("the page", () => {
   });
 
   it("offers it at consent, too, and the person can then allow", async () => {
-    const partner = relyingParty(running, "openid", PARTNER);
+    const partner = clientAt(running, "openid", PARTNER);
     const browser = await partner.browser().get(partner.authorizeUrl());
     await signIn(browser, BOB);
     await browser.submit(browser.forms()[0], { terms: TERMS.version });

@@ -16,7 +16,8 @@ import { TestClock } from "../../testing/test-clock.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { startSelfService, TERMS } from "../interactions/self-service.ts";
 import { MethodsParty, type MethodsService, startMethodsService } from "./methods-party.ts";
-import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
+import type { RequestParameters, TestClient } from "../../testing/test-client.ts";
+import { clientAt } from "./clients.ts";
 import { type KnownClient, NEWS, onLocalhost, startService, storageIn, VAULT } from "./running-service.ts";
 
 const [, MFA = "", PASSKEY = ""] = KNOWN_ACRS;
@@ -50,7 +51,7 @@ interface Waiting {
 interface At {
   readonly running?: MethodsService;
   readonly client?: KnownClient;
-  readonly parameters?: Parameters;
+  readonly parameters?: RequestParameters;
   readonly visitor?: JsonVisitor;
   /** What the device says about itself. */
   readonly device?: Readonly<Record<string, string | boolean>>;
@@ -58,8 +59,7 @@ interface At {
   readonly factor?: Readonly<Record<string, string | boolean>>;
 }
 
-const newsAt = (running: MethodsService, client = NEWS): RelyingParty =>
-  relyingParty(running, "openid", client);
+const newsAt = (running: MethodsService, client = NEWS): TestClient => clientAt(running, "openid", client);
 
 /** Enters the password, and the code of the app, if there is one, on a device that can make a passkey. */
 async function entered(
@@ -206,7 +206,7 @@ describe("the offer of a passkey", () => {
   });
 });
 
-const ESSENTIAL: Parameters = {
+const ESSENTIAL: RequestParameters = {
   claims: JSON.stringify({ id_token: { acr: { essential: true, value: MFA } } }),
 };
 

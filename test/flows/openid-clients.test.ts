@@ -1,11 +1,11 @@
 import { describe, expect, it } from "@jest/globals";
 import * as oauth from "oauth4webapi";
 import * as client from "openid-client";
-import { relyingParty, signIn } from "./relying-party.ts";
+import { clientAt, signIn } from "./clients.ts";
 import { ADA, CALLBACK, type KnownClient, NEWS, SHOP, useService } from "./running-service.ts";
 
 const running = useService();
-const news = relyingParty(running, "openid", NEWS);
+const news = clientAt(running, "openid", NEWS);
 
 /** openid-client with only the issuer and the client's registration. */
 function discovered(

@@ -9,7 +9,7 @@ import express, { type RequestHandler } from "express";
 import * as openid from "openid-client";
 import { Strategy as OpenIdClientStrategy, type VerifyFunction } from "openid-client/passport";
 import { Browser } from "../../testing/browser/browser.ts";
-import { signIn } from "./relying-party.ts";
+import { signIn } from "./clients.ts";
 import { ADA, NEWS, useService } from "./running-service.ts";
 
 type Done = (error: unknown, user?: object) => void;

@@ -1,12 +1,12 @@
 /** Registration without a password, in a sign-in: what the JSON interface does, and what a hostile program can't. */
 import { describe, expect, it } from "@jest/globals";
-import { decodeJwt } from "jose";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { type AnswerOverrides, createAuthenticator } from "../../testing/authenticator.ts";
 import { TestClock } from "../../testing/test-clock.ts";
-import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
+import { type JsonAnswer, JsonVisitor, publicKeyOf } from "../interactions/json-visitor.ts";
 import { codeIn, linkIn, startSelfService } from "../interactions/self-service.ts";
-import { type Parameters, relyingParty } from "./relying-party.ts";
+import type { RequestParameters } from "../../testing/test-client.ts";
+import { clientAt } from "./clients.ts";
 import { BOB, NEWS, onLocalhost } from "./running-service.ts";
 import { beforeTests } from "../closing.ts";
 
@@ -21,7 +21,7 @@ const running = beforeTests(() =>
     { config: { clock }, deployments: onLocalhost },
   ),
 );
-const news = relyingParty(running, "openid", NEWS);
+const news = clientAt(running, "openid", NEWS);
 
 type Step = JsonAnswer["body"];
 interface Waiting {
@@ -35,7 +35,7 @@ const newAddress = (): string => `person-${(people += 1)}@example.org`;
 /** Sends the form without a password. */
 async function registering(
   values: Record<string, string> = {},
-  parameters: Parameters = {},
+  parameters: RequestParameters = {},
 ): Promise<Waiting> {
   const visitor = new JsonVisitor(news.browser());
   const { body: first } = await visitor.open(news.authorizeUrl({ scope: "openid", ...parameters }));
@@ -51,15 +51,13 @@ async function confirmed({ visitor, step, email }: Waiting): Promise<Waiting> {
 }
 
 /** Where the passkey is made. */
-async function atPasskey(values: Record<string, string> = {}, parameters: Parameters = {}): Promise<Waiting> {
+async function atPasskey(
+  values: Record<string, string> = {},
+  parameters: RequestParameters = {},
+): Promise<Waiting> {
   const waiting = await confirmed(await registering(values, parameters));
   expect(waiting.step.step).toBe("enrol");
   return waiting;
-}
-
-function optionsOf({ passkey }: Step) {
-  if (passkey === undefined) throw new Error("no passkey is asked for");
-  return passkey.publicKey;
 }
 
 function post({ visitor, step }: Waiting, credential: unknown, name = "Phone", action = "passkey") {
@@ -69,16 +67,10 @@ function post({ visitor, step }: Waiting, credential: unknown, name = "Phone", a
 
 const newPhone = (origin = new URL(running.openid).origin) => createAuthenticator({ origin });
 const made = ({ step }: Waiting, overrides: AnswerOverrides = {}, phone = newPhone()) =>
-  phone.create(optionsOf(step), overrides);
+  phone.create(publicKeyOf(step), overrides);
 
 const accountOf = (login: string) => running.service.accounts.findByLogin(login);
 const namesOf = ({ actions }: Step): readonly string[] => actions.map(({ name }) => name);
-
-async function claimsOf(visitor: JsonVisitor, location = "") {
-  await visitor.browser.get(location);
-  const answer = await news.exchange(visitor.browser.location?.searchParams.get("code") ?? "");
-  return decodeJwt(String(answer.body["id_token"]));
-}
 
 describe("a person who registers without a password", () => {
   it.each([
@@ -93,26 +85,25 @@ describe("a person who registers without a password", () => {
       expect(await accountOf(email)).toBeUndefined();
       expect(step).toMatchObject({ title: "Create your passkey", fields: [{ name: "name" }] });
       expect([step.app, namesOf(step)]).toEqual([undefined, ["passkey", "register", "login"]]);
-      const options = optionsOf(step);
+      const options = publicKeyOf(step);
       expect([options.user.name, options.excludeCredentials]).toEqual([username, []]);
       // The same each time it is shown.
-      expect(optionsOf((await visitor.get()).body)).toEqual(options);
+      expect(publicKeyOf((await visitor.get()).body)).toEqual(options);
       const phone = newPhone();
       const { body: codes } = await post(waiting, made(waiting, {}, phone));
       expect([codes.step, codes.recovery_codes?.length]).toEqual(["recovery-codes", 10]);
       const account = await accountOf(username);
       expect(account).toMatchObject({ email, email_verified: true });
       const { body: done } = await visitor.act(codes, "submit", { kept: true });
-      const claims = await claimsOf(visitor, done.location);
+      const claims = await visitor.claims(news, done.location);
       expect(claims).toMatchObject({ sub: account?.sub, acr: PASSKEY, amr: ["swk", "user", "mfa"] });
       const { text } = await running.mailTo(email);
       expect([text.includes("passkey"), /confirm\?token=/.test(text)]).toEqual([true, true]);
       const later = new JsonVisitor(news.browser());
       const { body: login } = await later.open(news.authorizeUrl({ scope: "openid" }));
-      const credential = phone.get(optionsOf(login));
-      const { href = "" } = login.actions.find(({ name }) => name === "passkey") ?? {};
-      const { body: back } = await later.post(href, { csrf: login.csrf, credential });
-      expect((await claimsOf(later, back.location)).sub).toBe(account?.sub);
+      const credential = phone.get(publicKeyOf(login));
+      const { body: back } = await later.act(login, "passkey", { credential });
+      expect((await later.claims(news, back.location)).sub).toBe(account?.sub);
     },
   );
 
@@ -152,7 +143,7 @@ describe("a person who registers without a password", () => {
     const href = step.actions[0]?.href ?? "";
     const guessed = { csrf: step.csrf, password: PASSWORD };
     expect((await visitor.post(href.split("?")[0] ?? "", guessed)).body.error).toBe("invalid_request");
-    const credential = phone.get(optionsOf(step));
+    const credential = phone.get(publicKeyOf(step));
     const { body: done } = await visitor.post(href, { csrf: step.csrf, credential });
     await visitor.browser.get(done.location ?? "");
     expect(visitor.browser.url.pathname).toBe("/openid/account/password");
@@ -205,9 +196,9 @@ describe("a person who registers without a password", () => {
     const { body: enrol } = await waiting.visitor.act(rename, "submit", { username: `${username}-2` });
     const again = { ...waiting, step: enrol };
     // The same user handle: on the device, the second passkey replaces the first, which belongs to no account.
-    expect(optionsOf(enrol).user).toMatchObject({
+    expect(publicKeyOf(enrol).user).toMatchObject({
       name: `${username}-2`,
-      id: optionsOf(waiting.step).user.id,
+      id: publicKeyOf(waiting.step).user.id,
     });
     // The first ceremony is over.
     expect((await post(again, made(waiting))).body.problems[0]?.code).toBe("new-passkey-refused");
@@ -226,12 +217,12 @@ describe("a person who registers without a password", () => {
     for (const answer of [await post(late, made(late)), await shown.visitor.get()])
       expect([answer.body.step, answer.body.notice?.code]).toEqual(["register", "expired"]);
     expect(await accountOf(late.email)).toBeUndefined();
-    const [handle, ...others] = [shown, late, taken].map(({ step }) => optionsOf(step).user.id);
+    const [handle, ...others] = [shown, late, taken].map(({ step }) => publicKeyOf(step).user.id);
     expect(others).not.toContain(handle);
     const { body: register } = await shown.visitor.get();
     const { body: step } = await shown.visitor.act(register, "without-password", { email: newAddress() });
     const again = await confirmed({ ...shown, step, email: `person-${people}@example.org` });
-    expect(optionsOf(again.step).user.id).toBe(handle);
+    expect(publicKeyOf(again.step).user.id).toBe(handle);
     expect((await post(again, made(again))).body.step).toBe("recovery-codes");
   });
 });

@@ -1,10 +1,11 @@
 /** Clients that can keep no secret: what they may do, and what a thief of their codes and tokens may not. */
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import { DEVICE_GRANT, DeviceParty, TELEVISION } from "./device-party.ts";
-import { APP, NATIVE, newProof, PublicParty } from "./public-party.ts";
-import { basic, relyingParty, send, signIn } from "./relying-party.ts";
-import { NEWS, useService } from "./running-service.ts";
+import { APP, clientAt, NATIVE, signIn, issue, nativeAt } from "./clients.ts";
+import { connect, TELEVISION } from "./devices.ts";
+import { DEVICE_GRANT } from "../../accounts/clients/client-kinds.ts";
+import { type TestClient, basic, newProof, send } from "../../testing/test-client.ts";
+import { ADA, NEWS, useService } from "./running-service.ts";
 import type { AnyNewClient } from "../../accounts/clients/client-schema.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
@@ -29,9 +30,9 @@ beforeAll(async () => {
   for (const client of others) await running.service.clients.register(client);
 });
 
-const app = (kind: (typeof KINDS)[number]): PublicParty => new PublicParty(running, kind, APP);
-const rival = (): PublicParty =>
-  new PublicParty(running, "openid", {
+const app = (kind: (typeof KINDS)[number]): TestClient => clientAt(running, kind, APP);
+const rival = (): TestClient =>
+  clientAt(running, "openid", {
     ...APP,
     client_id: "rival",
     redirect_uris: ["https://rival.example/callback"],
@@ -40,7 +41,7 @@ const rival = (): PublicParty =>
 describe.each(KINDS)("a public client on %s", (kind) => {
   it("signs people in with PKCE and its client_id alone, and is told the scope [D-KIND-2, D-KIND-3]", async () => {
     const party = app(kind);
-    const tokens = await party.tokens();
+    const tokens = await party.signIn(ADA);
     const members = ["access_token", "token_type", "expires_in", "refresh_token", "scope"];
     expect(Object.keys(tokens)).toEqual(members);
     expect(tokens).toMatchObject({ token_type: "bearer", scope: "" });
@@ -48,7 +49,7 @@ describe.each(KINDS)("a public client on %s", (kind) => {
       status: 200,
       body: { email: "ada@example.com" },
     });
-    const scoped = await party.tokens({ scope: "openid email nonsense" });
+    const scoped = await party.signIn(ADA, { scope: "openid email nonsense" });
     expect(scoped.scope).toBe(kind === "openid" ? "openid email" : "email");
     expect("id_token" in scoped).toBe(kind === "openid");
     const again = await party.refresh(scoped.refresh_token);
@@ -56,18 +57,18 @@ describe.each(KINDS)("a public client on %s", (kind) => {
   });
 
   it("a web client's answers have no scope", async () => {
-    const tokens = await relyingParty(running, kind, NEWS).tokens({ scope: "email" });
+    const tokens = await clientAt(running, kind, NEWS).signIn(ADA, { scope: "email" });
     expect(tokens).not.toHaveProperty("scope");
   });
 
   it("needs a challenge with S256, and says so at its own address [D-KIND-3]", async () => {
     const party = app(kind);
     const asked = async (parameters: Record<string, string | undefined>): Promise<URL> => {
-      const browser = await party.browser().get(party.authorizeUrl(undefined, { state: "s", ...parameters }));
+      const browser = await party.browser().get(party.authorizeUrl({ state: "s", ...parameters }));
       expect(browser.status).toBe(302);
       return browser.location!;
     };
-    const { code_challenge } = newProof();
+    const { code_challenge } = newProof().request;
     for (const parameters of [
       {},
       { code_challenge: "" },
@@ -77,7 +78,7 @@ describe.each(KINDS)("a public client on %s", (kind) => {
       { code_challenge: "short", code_challenge_method: "S256" },
     ]) {
       const { origin, pathname, searchParams } = await asked(parameters);
-      expect(`${origin}${pathname}`).toBe(party.redirectUri);
+      expect(`${origin}${pathname}`).toBe(party.redirect_uri);
       expect([searchParams.get("error"), searchParams.get("state")]).toEqual(["invalid_request", "s"]);
     }
   });
@@ -90,19 +91,18 @@ describe.each(KINDS)("a public client on %s", (kind) => {
       "https://app.example/callback/",
       "https://APP.example/callback",
     ]) {
-      const browser = await new Browser().get(party.authorizeUrl(newProof(), { redirect_uri }));
+      const browser = await new Browser().get(party.authorizeUrl({ ...newProof().request, redirect_uri }));
       expect([redirect_uri, browser.status, browser.location]).toEqual([redirect_uri, 400, undefined]);
     }
-    const { code, verifier } = await party.code();
-    const without = await party.exchange({ code, verifier, redirect_uri: "" });
+    const { code, proof } = await issue(party);
+    const without = await party.exchange(code, { ...proof, redirect_uri: "" });
     expect(without).toMatchObject({ status: 400, body: { error: "invalid_request" } });
   });
 
   it("has no other credentials: a secret, Basic or an assertion is refused [D-KIND-3]", async () => {
     const party = app(kind);
-    const issued = await party.code();
-    const { code, verifier: code_verifier, redirect_uri } = issued;
-    const form = { grant_type: "authorization_code", code, code_verifier, redirect_uri };
+    const { code, proof } = await issue(party);
+    const form = { grant_type: "authorization_code", code, ...proof };
     const refused = { status: 401, body: { error: "invalid_client" } };
     expect(await party.token({ ...form, client_secret: "a secret" })).toMatchObject(refused);
     const assertion = {
@@ -116,7 +116,7 @@ describe.each(KINDS)("a public client on %s", (kind) => {
       body: { error: "invalid_client" },
     });
     // None of it has used up the code.
-    expect(await party.exchange(issued)).toMatchObject({ status: 200 });
+    expect(await party.exchange(code, proof)).toMatchObject({ status: 200 });
   });
 
   it("has no password grant [D-KIND-3]", async () => {
@@ -130,7 +130,7 @@ describe.each(KINDS)("a public client on %s", (kind) => {
 
   it("revokes with its client_id alone, and only its own tokens [D-KIND-3]", async () => {
     const party = app(kind);
-    const [own, other] = [await party.tokens(), await rival().tokens()];
+    const [own, other] = [await party.signIn(ADA), await rival().signIn(ADA)];
     const revoke = (token: string): ReturnType<typeof send> => party.post("/oauth2/revoke", { token });
     for (const token of [other.access_token, other.refresh_token, "unknown"])
       expect(await revoke(token)).toMatchObject({ status: 200, body: {} });
@@ -147,7 +147,7 @@ describe.each(KINDS)("a public client on %s", (kind) => {
     });
     expect(await party.userinfo(access_token!)).toMatchObject({ status: 401 });
     // The documented call works, too.
-    const { access_token: last } = await party.tokens();
+    const { access_token: last } = await party.signIn(ADA);
     const documented = await send(`${party.base}/oauth2/revoke?client_id=app`, {
       headers: { authorization: `Bearer ${last}` },
     });
@@ -158,21 +158,20 @@ describe.each(KINDS)("a public client on %s", (kind) => {
 describe("a public client", () => {
   it("may not introspect, not even its own tokens [D-KIND-3]", async () => {
     const party = app("openid");
-    const { access_token } = await party.tokens();
+    const { access_token } = await party.signIn(ADA);
     const answer = await party.post("/oauth2/introspect", { token: access_token });
     expect(answer).toMatchObject({ status: 401, body: { error: "invalid_client" } });
   });
 
   it("may push its requests, with the same rules [D-KIND-3]", async () => {
     const party = app("openid");
-    const { code_challenge, verifier } = newProof();
+    const { request: proof, code_verifier } = newProof();
     const request = {
       response_type: "code",
-      redirect_uri: party.redirectUri,
+      redirect_uri: party.redirect_uri,
       scope: "openid",
       prompt: "login",
     };
-    const proof = { code_challenge, code_challenge_method: "S256" };
     expect(await party.post("/oauth2/par", request)).toMatchObject({
       status: 400,
       body: { error: "invalid_request" },
@@ -185,29 +184,29 @@ describe("a public client", () => {
     const browser = await party.browser().get(address);
     await signIn(browser);
     const code = browser.location?.searchParams.get("code") ?? "";
-    const answer = await party.exchange({ code, verifier, redirect_uri: party.redirectUri });
+    const answer = await party.exchange(code, { code_verifier });
     expect(answer).toMatchObject({ status: 200, body: { scope: "openid" } });
   });
 
   it("loses nothing when its code is stolen: no verifier, a wrong one, that of another code [D-KIND-3]", async () => {
     const party = app("openid");
-    const [issued, other] = [await party.code(), await party.code()];
-    const invalid = { status: 400, body: { error: "invalid_grant" } };
-    for (const verifier of [undefined, "", newProof().verifier, other.verifier, issued.code, "short"]) {
-      const answer = await party.exchange(issued, { code_verifier: verifier });
-      expect([verifier, answer.status, answer.body["access_token"]]).toEqual([verifier, 400, undefined]);
-    }
-    const byRival = await rival().exchange(issued);
-    expect(byRival).toMatchObject(invalid);
+    const [{ code, proof }, other] = [await issue(party), await issue(party)];
+    const { request, code_verifier: unknown } = newProof();
     // A challenge is no verifier.
-    expect(await party.exchange({ ...issued, verifier: newProof().code_challenge })).toMatchObject(invalid);
-    expect(await party.exchange(issued)).toMatchObject({ status: 200 });
-    expect(await party.exchange(other)).toMatchObject({ status: 200 });
+    const wrong = [undefined, "", unknown, request.code_challenge, other.proof.code_verifier, code, "short"];
+    const invalid = { status: 400, body: { error: "invalid_grant" } };
+    for (const code_verifier of wrong) {
+      const { status, body } = await party.exchange(code, { code_verifier });
+      expect([code_verifier, status, body["access_token"]]).toEqual([code_verifier, 400, undefined]);
+    }
+    expect(await rival().exchange(code, proof)).toMatchObject(invalid);
+    expect(await party.exchange(code, proof)).toMatchObject({ status: 200 });
+    expect(await party.exchange(other.code, other.proof)).toMatchObject({ status: 200 });
   });
 
   it("always rotates its refresh tokens, and a stolen one ends the family [D-KIND-3]", async () => {
     const party = app("openid");
-    const { refresh_token: first } = await party.tokens();
+    const { refresh_token: first } = await party.signIn(ADA);
     const second = (await party.refresh(first)).body as Record<string, string>;
     expect(second["refresh_token"]).not.toBe(first);
     const third = (await party.refresh(second["refresh_token"]!)).body as Record<string, string>;
@@ -225,7 +224,7 @@ describe("a public client", () => {
 
   it("gets one answer for refreshes that race: one family goes on [D-KIND-3]", async () => {
     const party = app("openid");
-    const { refresh_token } = await party.tokens();
+    const { refresh_token } = await party.signIn(ADA);
     const answers = await Promise.all(Array.from({ length: 50 }, () => party.refresh(refresh_token)));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
     const [next, ...others] = new Set(answers.map(({ body }) => String(body["refresh_token"])));
@@ -236,24 +235,22 @@ describe("a public client", () => {
 
 describe("a native client", () => {
   it("may use any port of a loopback literal; the token endpoint wants exactly that one [D-KIND-4]", async () => {
-    const party = new PublicParty(running, "openid", NATIVE);
-    party.redirectUri = "http://127.0.0.1:49152/callback";
-    const issued = await party.code();
+    const party = nativeAt(running, "http://127.0.0.1:49152/callback");
+    const { code, proof } = await issue(party);
     for (const redirect_uri of ["http://127.0.0.1/callback", "http://127.0.0.1:49153/callback"])
-      expect(await party.exchange({ ...issued, redirect_uri })).toMatchObject({
+      expect(await party.exchange(code, { ...proof, redirect_uri })).toMatchObject({
         status: 400,
         body: { error: "invalid_grant" },
       });
-    expect(await party.exchange(issued)).toMatchObject({ status: 200 });
+    expect(await party.exchange(code, proof)).toMatchObject({ status: 200 });
   });
 
   it("may use its private-use scheme, and nobody else's [D-KIND-4]", async () => {
-    const party = new PublicParty(running, "oauth2", NATIVE);
-    party.redirectUri = "com.example.app:/callback";
+    const party = nativeAt(running, "com.example.app:/callback", "oauth2");
     const browser = party.browser();
-    const issued = await party.code({ state: "a b" }, browser);
-    expect(browser.location?.href).toBe(`com.example.app:/callback?code=${issued.code}&state=a%20b`);
-    expect(await party.exchange(issued)).toMatchObject({ status: 200 });
+    const { code, proof } = await issue(party, { state: "a b" }, browser);
+    expect(browser.location?.href).toBe(`com.example.app:/callback?code=${code}&state=a%20b`);
+    expect(await party.exchange(code, proof)).toMatchObject({ status: 200 });
     for (const redirect_uri of [
       "com.example.other:/callback",
       "com.example.app:/Callback",
@@ -265,7 +262,7 @@ describe("a native client", () => {
       "http://127.0.0.1:49152@evil.example/callback",
       "http://127.0.0.2/callback",
     ]) {
-      const refused = await new Browser().get(party.authorizeUrl(newProof(), { redirect_uri }));
+      const refused = await new Browser().get(party.authorizeUrl({ ...newProof().request, redirect_uri }));
       expect([redirect_uri, refused.status, refused.location]).toEqual([redirect_uri, 400, undefined]);
     }
   });
@@ -340,12 +337,12 @@ describe("the metrics", () => {
       resource: identifier,
     });
     await send(`${running.openid}/oauth2/token`, { method: "POST", body });
-    await relyingParty(running, "oauth2", NEWS).tokens();
-    const { refresh_token } = await app("openid").tokens();
+    await clientAt(running, "oauth2", NEWS).signIn(ADA);
+    const { refresh_token } = await app("openid").signIn(ADA);
     await app("openid").refresh(refresh_token);
-    const device = new DeviceParty(running, "openid", { ...TELEVISION, client_id: "device" });
-    const codes = await device.codes();
-    await device.connect(codes);
+    const device = clientAt(running, "openid", { ...TELEVISION, client_id: "device" });
+    const codes = await device.deviceCodes();
+    await connect(codes);
     await device.poll(codes);
     const after = await counted();
     const risen = Object.keys(after).filter((name) => after[name] !== before[name]);

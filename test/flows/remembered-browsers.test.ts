@@ -1,12 +1,12 @@
 /** A browser in which the password is enough, because the person wanted it so: what it spares, and what ends it. */
 import { beforeEach, describe, expect, it } from "@jest/globals";
-import { decodeJwt } from "jose";
 import { formOf } from "../interactions/console-visitor.ts";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
-import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
+import type { RequestParameters, TestClient } from "../../testing/test-client.ts";
+import { clientAt } from "./clients.ts";
 import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
 
 const [PASSWORD, MFA = ""] = KNOWN_ACRS;
@@ -14,14 +14,14 @@ const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 
 let clock: TestClock;
 let running: RunningService;
-let news: RelyingParty;
+let news: TestClient;
 let visitor: JsonVisitor;
 
 async function open(days: number | undefined): Promise<void> {
   clock = new TestClock();
   const secondFactor = days === undefined ? {} : { secondFactor: { remember: days } };
   running = await startService({ config: { ...secondFactor, clock } });
-  news = relyingParty(running, "openid", NEWS);
+  news = clientAt(running, "openid", NEWS);
   visitor = new JsonVisitor(news.browser());
   for (const { sub } of [running.ada, running.bob])
     await running.service.accounts.addApp(sub, { secret: SECRET });
@@ -29,7 +29,11 @@ async function open(days: number | undefined): Promise<void> {
 beforeEach(() => open(30));
 
 /** The step after the right password. */
-async function password(who: typeof ADA | typeof BOB = ADA, parameters: Parameters = {}, at = visitor) {
+async function password(
+  who: typeof ADA | typeof BOB = ADA,
+  parameters: RequestParameters = {},
+  at = visitor,
+) {
   const { body: login } = await at.open(
     news.authorizeUrl({ scope: "openid", prompt: "login", ...parameters }),
   );
@@ -44,11 +48,7 @@ async function signOut(at = visitor): Promise<void> {
   if (at.browser.forms().length > 0) await at.browser.submit(at.browser.form("logout"), { logout: "yes" });
 }
 
-async function claimsOf(location = "", at = visitor): Promise<ReturnType<typeof decodeJwt>> {
-  await at.browser.get(location);
-  const answer = await news.exchange(at.browser.location?.searchParams.get("code") ?? "");
-  return decodeJwt(String(answer.body["id_token"]));
-}
+const claimsOf = (location?: string, at = visitor) => at.claims(news, location);
 
 /** Signs in with the box ticked, and signs out. */
 async function remember(who: typeof ADA | typeof BOB = ADA): Promise<void> {
@@ -61,7 +61,7 @@ async function remember(who: typeof ADA | typeof BOB = ADA): Promise<void> {
 }
 
 /** A sign-in that asks for nothing special. */
-const again = (who: typeof ADA | typeof BOB = ADA, parameters: Parameters = {}) =>
+const again = (who: typeof ADA | typeof BOB = ADA, parameters: RequestParameters = {}) =>
   password(who, { prompt: "consent", ...parameters });
 
 /** Signs out everywhere else, in a browser of ada's that is not remembered. */
@@ -96,7 +96,7 @@ describe("a remembered browser", () => {
     expect([status, body.step]).toEqual([400, "login"]);
   });
 
-  it.each<[string, Parameters]>([
+  it.each<[string, RequestParameters]>([
     ["a new sign-in", { prompt: "login" }],
     ["a recent one", { max_age: "300" }],
     ["a recent one without openid", { scope: "profile", max_age: "300" }],

@@ -2,21 +2,22 @@
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import { ACR_MFA } from "../../provider/authentication.ts";
 import { Browser } from "../../testing/browser/browser.ts";
-import { decide, DeviceParty, enter, TELEVISION } from "./device-party.ts";
+import { clientAt, signIn } from "./clients.ts";
+import { decide, enter, TELEVISION } from "./devices.ts";
+import type { TestClient } from "../../testing/test-client.ts";
 import { formOf, METHODS, MethodsParty, type MethodsService, startMethodsService } from "./methods-party.ts";
-import { relyingParty, signIn } from "./relying-party.ts";
 import { NEWS } from "./running-service.ts";
 
 const VAULT = { ...TELEVISION, client_id: "vault", name: "Vault", second_factor: "required" } as const;
 
 let running: MethodsService;
 let party: MethodsParty;
-let device: DeviceParty;
+let device: TestClient;
 beforeEach(async () => {
   running = await startMethodsService();
   await running.service.clients.register(VAULT);
   party = await MethodsParty.create(running);
-  device = new DeviceParty(running, "openid", VAULT);
+  device = clientAt(running, "openid", VAULT);
 });
 
 const atDevicePage = (browser: Browser): Promise<Browser> => browser.get(`${running.openid}/device`);
@@ -37,7 +38,7 @@ async function remembered(): Promise<Browser> {
 
 describe("the code of a device whose client needs a second factor", () => {
   it("connects nothing for a person without one, whatever the form says", async () => {
-    const codes = await device.codes();
+    const codes = await device.deviceCodes();
     const browser = await atDevicePage(await party.browser());
     const form = browser.form("user_code");
     for (const action of ["", "connect"]) {
@@ -51,7 +52,7 @@ describe("the code of a device whose client needs a second factor", () => {
   });
 
   it("connects a person whose session has shown one", async () => {
-    const codes = await device.codes();
+    const codes = await device.deviceCodes();
     // Adding a factor shows it.
     const browser = await party.add(await party.browser(), "app");
     await enter(await atDevicePage(browser), codes.user_code);
@@ -62,7 +63,7 @@ describe("the code of a device whose client needs a second factor", () => {
 
 describe("a session of a remembered browser, which has shown only the password", () => {
   it("steps up before a device is connected, and comes back with the code", async () => {
-    const codes = await device.codes();
+    const codes = await device.deviceCodes();
     const browser = await remembered();
     await enter(browser, codes.user_code);
     expect(browser.title).toContain("Confirm that it’s you");
@@ -77,7 +78,7 @@ describe("a session of a remembered browser, which has shown only the password",
 
   it("steps up for acr_values without the scope openid (RFC 9470)", async () => {
     const browser = await remembered();
-    const news = relyingParty(running, "oauth2", NEWS);
+    const news = clientAt(running, "oauth2", NEWS);
     await browser.get(news.authorizeUrl({ acr_values: ACR_MFA }));
     expect(browser.title).toContain("Confirm that it’s you");
   });

@@ -4,18 +4,19 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import type { TestAuthenticator } from "../../testing/authenticator.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
-import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
+import { type JsonAnswer, JsonVisitor, publicKeyOf } from "../interactions/json-visitor.ts";
 import { codeIn } from "../interactions/self-service.ts";
 import { type MethodsService, startMethodsService } from "./methods-party.ts";
-import { type Person, type RelyingParty, relyingParty } from "./relying-party.ts";
+import type { TestClient, TestVisitor } from "../../testing/test-client.ts";
+import { clientAt } from "./clients.ts";
 import { ADA, NEWS, type RunningOptions } from "./running-service.ts";
 import type { MailMessage } from "../../config/mail.ts";
 
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 
 /** Ada with the passwords that the tests choose. */
-export const NEW: Person = { username: ADA.username, password: "a lighthouse in the fog" };
-export const LATER: Person = { username: ADA.username, password: "a second lighthouse in the fog" };
+export const NEW = { username: ADA.username, password: "a lighthouse in the fog" };
+export const LATER = { username: ADA.username, password: "a second lighthouse in the fog" };
 
 /** A program, and the step that it is at. */
 export interface Waiting {
@@ -25,13 +26,13 @@ export interface Waiting {
 
 export class ResetParty {
   readonly running: MethodsService;
-  readonly news: RelyingParty;
+  readonly news: TestClient;
   /** Has the passkey. */
   readonly phone: TestAuthenticator;
 
   private constructor(running: MethodsService, phone: TestAuthenticator) {
     this.running = running;
-    this.news = relyingParty(running, "openid", NEWS);
+    this.news = clientAt(running, "openid", NEWS);
     this.phone = phone;
   }
 
@@ -54,7 +55,7 @@ export class ResetParty {
   }
 
   /** Somebody who reads the mail of Ada chooses a new password. They are back at `login`. */
-  async reset({ password }: Person = NEW): Promise<Waiting> {
+  async reset({ password }: TestVisitor = NEW): Promise<Waiting> {
     const visitor = new JsonVisitor(this.news.browser());
     const { body: login } = await visitor.open(this.news.authorizeUrl({ scope: "openid" }));
     const { body: asked } = await visitor.act(login, "forgot-password");
@@ -67,8 +68,8 @@ export class ResetParty {
 
   /** After the password. */
   async entered(
-    { username, password }: Person = NEW,
-    party: RelyingParty = this.news,
+    { username, password }: TestVisitor = NEW,
+    party: TestClient = this.news,
     visitor: JsonVisitor = new JsonVisitor(party.browser()),
   ): Promise<Waiting> {
     const { body: login } = await visitor.open(party.authorizeUrl({ scope: "openid" }));
@@ -84,7 +85,7 @@ export class ResetParty {
   }
 
   /** After the password and the code. */
-  async shown(person?: Person, party?: RelyingParty): Promise<Waiting> {
+  async shown(person?: TestVisitor, party?: TestClient): Promise<Waiting> {
     const { visitor, step } = await this.entered(person, party);
     expect(step.step).toBe("second-factor");
     const { body } = await visitor.act(step, "submit", { code: this.appCode() });
@@ -95,14 +96,13 @@ export class ResetParty {
   async byPasskey(): Promise<Waiting> {
     const visitor = new JsonVisitor(this.news.browser());
     const { body: login } = await visitor.open(this.news.authorizeUrl({ scope: "openid" }));
-    const { href = "" } = login.actions.find(({ name }) => name === "passkey") ?? {};
-    const credential = this.phone.get(login.passkey!.publicKey);
-    const { body: step } = await visitor.post(href, { csrf: login.csrf, credential });
+    const credential = this.phone.get(publicKeyOf(login));
+    const { body: step } = await visitor.act(login, "passkey", { credential });
     return { visitor, step };
   }
 
   /** A person who looks at the methods, after a reset. */
-  async looking(person?: Person, party?: RelyingParty): Promise<Waiting> {
+  async looking(person?: TestVisitor, party?: TestClient): Promise<Waiting> {
     const found = await this.shown(person, party);
     expect(found.step.step).toBe("review-methods");
     return found;

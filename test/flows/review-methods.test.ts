@@ -4,7 +4,7 @@ import { koaBody } from "koa-body";
 import { Browser } from "../../testing/browser/browser.ts";
 import { TERMS } from "../interactions/self-service.ts";
 import { formOf, textOf } from "./methods-party.ts";
-import { signIn } from "./relying-party.ts";
+import { signIn } from "./clients.ts";
 import { NEW, ResetParty, type Waiting } from "./reset-party.ts";
 
 let party: ResetParty;

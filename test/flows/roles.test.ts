@@ -1,15 +1,8 @@
 /** Roles in ID tokens, userinfo and tokens for APIs: who sees them, and when they are gone. */
 import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
-import {
-  basic,
-  readTokens,
-  type RelyingParty,
-  relyingParty,
-  send,
-  signIn,
-  type Tokens,
-} from "./relying-party.ts";
+import { readTokens, send, type TestClient, type TestTokens } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "./clients.ts";
 import { ADA, NEWS, PARTNER, SHOP, useService } from "./running-service.ts";
 
 const OPAQUE = "https://articles.example/";
@@ -19,8 +12,8 @@ const SCOPES = { "articles:read": "Read your articles" };
 const ROLES = ["editor", "author"];
 
 const running = useService();
-const news = relyingParty(running, "openid", NEWS);
-const shop = relyingParty(running, "openid", SHOP);
+const news = clientAt(running, "openid", NEWS);
+const shop = clientAt(running, "openid", SHOP);
 
 beforeAll(async () => {
   const { clients, directory } = running.service;
@@ -52,23 +45,19 @@ async function standardUserinfo(token = ""): Promise<Readonly<Record<string, unk
 const rolesIn = (token = ""): unknown => decodeJwt(token)["roles"];
 
 async function introspected(token: string): Promise<unknown> {
-  const { body } = await send(`${running.openid}/oauth2/introspect`, {
-    method: "POST",
-    headers: { authorization: basic(READER) },
-    body: new URLSearchParams({ token }),
-  });
+  const { body } = await clientAt(running, "openid", READER).post("/oauth2/introspect", { token });
   expect(body["active"]).toBe(true);
   return body["roles"];
 }
 
-async function apiToken(party: RelyingParty, resource: string): Promise<string> {
-  const { access_token } = await party.tokens({ scope: "articles:read", resource });
+async function apiToken(party: TestClient, resource: string): Promise<string> {
+  const { access_token } = await party.signIn(ADA, { scope: "articles:read", resource });
   return access_token;
 }
 
 describe("the scope roles", () => {
   it("gives clients of the service the roles in the ID token and in standard userinfo [D-ROLE-2]", async () => {
-    const { id_token, access_token, refresh_token } = await news.tokens({ scope: "openid roles" });
+    const { id_token, access_token, refresh_token } = await news.signIn(ADA, { scope: "openid roles" });
     expect(rolesIn(id_token)).toEqual(["editor"]);
     expect((await standardUserinfo(access_token))["roles"]).toEqual(["editor"]);
     await running.service.accounts.setRoles(running.ada.sub, "1", ["author"]);
@@ -80,14 +69,14 @@ describe("the scope roles", () => {
   it("is needed: neither openid nor the claims parameter gives roles [D-ROLE-2]", async () => {
     const claims = JSON.stringify({ id_token: { roles: null }, userinfo: { roles: { essential: true } } });
     for (const more of [{}, { claims }]) {
-      const { id_token, access_token } = await news.tokens({ scope: "openid email profile", ...more });
+      const { id_token, access_token } = await news.signIn(ADA, { scope: "openid email profile", ...more });
       expect(rolesIn(id_token)).toBeUndefined();
       expect(await standardUserinfo(access_token)).not.toHaveProperty("roles");
     }
   });
 
   it("gives a client of another service only the roles there [D-ROLE-2]", async () => {
-    const { id_token, access_token } = await shop.tokens({ scope: "openid roles" });
+    const { id_token, access_token } = await shop.signIn(ADA, { scope: "openid roles" });
     expect(rolesIn(id_token)).toBeUndefined();
     expect(await standardUserinfo(access_token)).not.toHaveProperty("roles");
     await running.service.accounts.setRoles(running.ada.sub, "2", ["author"]);
@@ -96,40 +85,36 @@ describe("the scope roles", () => {
 
   it("gives no role that the service no longer has, and none of an earlier assignment", async () => {
     const { accounts, directory } = running.service;
-    const { access_token } = await news.tokens({ scope: "openid roles" });
+    const { access_token } = await news.signIn(ADA, { scope: "openid roles" });
     await directory.services.put("1", { name: "Service 1", roles: ["author"] });
     expect(await standardUserinfo(access_token)).not.toHaveProperty("roles");
     await directory.services.put("1", { name: "Service 1", roles: ROLES });
     await accounts.unassign(running.ada.sub, "1");
-    const { id_token } = await news.tokens({ scope: "openid roles" });
+    const { id_token } = await news.signIn(ADA, { scope: "openid roles" });
     expect(rolesIn(id_token)).toBeUndefined();
   });
 
   it("is left out on oauth2 [D-ROLE-2]", async () => {
-    const party = relyingParty(running, "oauth2", NEWS);
-    const { access_token } = await party.tokens({ scope: "roles email" });
+    const party = clientAt(running, "oauth2", NEWS);
+    const { access_token } = await party.signIn(ADA, { scope: "roles email" });
     const { status, body } = await party.userinfo(access_token);
     expect([status, Object.keys(body)]).toEqual([200, ["sub", "email"]]);
     expect(await standardUserinfo(access_token)).not.toHaveProperty("roles");
   });
 
   it("is in the ID token of the password grant", async () => {
-    const { body } = await send(`${running.openid}/oauth2/token`, {
-      method: "POST",
-      headers: { authorization: basic(NEWS) },
-      body: new URLSearchParams({
-        grant_type: "password",
-        username: ADA.username,
-        password: ADA.password,
-        scope: "openid roles",
-      }),
+    const { body } = await clientAt(running, "openid", NEWS).post("/oauth2/token", {
+      grant_type: "password",
+      username: ADA.username,
+      password: ADA.password,
+      scope: "openid roles",
     });
     expect(rolesIn(String(body["id_token"]))).toEqual(["editor"]);
   });
 
   it("is a field that a third party has to ask for", async () => {
-    const browser = relyingParty(running, "openid", PARTNER).browser();
-    await browser.get(relyingParty(running, "openid", PARTNER).authorizeUrl({ scope: "openid roles" }));
+    const browser = clientAt(running, "openid", PARTNER).browser();
+    await browser.get(clientAt(running, "openid", PARTNER).authorizeUrl({ scope: "openid roles" }));
     await signIn(browser);
     expect(browser.html).toContain("Roles");
   });
@@ -149,8 +134,8 @@ describe("a token for an API", () => {
   });
 
   it("has them for a third party to whom the person allowed this API by name [D-API-11, D-ROLE-3]", async () => {
-    const partner = relyingParty(running, "openid", PARTNER);
-    const consented = async (scope: string, resource?: string): Promise<Tokens> => {
+    const partner = clientAt(running, "openid", PARTNER);
+    const consented = async (scope: string, resource?: string): Promise<TestTokens> => {
       const browser = partner.browser();
       await browser.get(partner.authorizeUrl({ scope, ...(resource !== undefined && { resource }) }));
       await signIn(browser);
@@ -158,7 +143,7 @@ describe("a token for an API", () => {
         if (resource !== undefined) expect(browser.html).toContain(`In ${resource}, Partner may:`);
         await browser.submit(browser.form("decision"), { decision: "allow" });
       }
-      return readTokens(await partner.exchange(browser.location?.searchParams.get("code") ?? ""));
+      return await partner.tokensOf(browser);
     };
     const { access_token, refresh_token } = await consented("articles:read", JWT);
     expect(decodeJwt(access_token)).toMatchObject({ aud: JWT, client_id: PARTNER.client_id });
@@ -178,10 +163,9 @@ describe("a token for an API", () => {
   it("of a machine has none", async () => {
     const { clients } = running.service;
     await clients.update("reader", { apis: { [JWT]: ["articles:read"] } });
-    const { body } = await send(`${running.openid}/oauth2/token`, {
-      method: "POST",
-      headers: { authorization: basic(READER) },
-      body: new URLSearchParams({ grant_type: "client_credentials", resource: JWT }),
+    const { body } = await clientAt(running, "openid", READER).post("/oauth2/token", {
+      grant_type: "client_credentials",
+      resource: JWT,
     });
     expect(rolesIn(String(body["access_token"]))).toBeUndefined();
   });

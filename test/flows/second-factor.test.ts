@@ -1,11 +1,11 @@
 /** A second factor in the sign-in: what each proof alone is worth, and what a request for an `acr` asks for. */
 import { beforeEach, describe, expect, it } from "@jest/globals";
-import { decodeJwt } from "jose";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
-import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
+import type { RequestParameters, TestClient } from "../../testing/test-client.ts";
+import { clientAt } from "./clients.ts";
 import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
 
 const [PASSWORD = "", MFA = "", PASSKEY = ""] = KNOWN_ACRS;
@@ -13,12 +13,12 @@ const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 
 let clock: TestClock;
 let running: RunningService;
-let news: RelyingParty;
+let news: TestClient;
 let recoveryCodes: readonly string[];
 beforeEach(async () => {
   clock = new TestClock();
   running = await startService({ config: { clock } });
-  news = relyingParty(running, "openid", NEWS);
+  news = clientAt(running, "openid", NEWS);
   const added = await running.service.accounts.addApp(running.ada.sub, { secret: SECRET });
   recoveryCodes = added.recovery_codes;
 });
@@ -32,18 +32,11 @@ const wrong = (): string => {
 const password = { username: ADA.username, password: ADA.password };
 
 /** A program that has shown the password of ada. */
-async function halfway(parameters: Parameters = {}, visitor = new JsonVisitor(news.browser())) {
+async function halfway(parameters: RequestParameters = {}, visitor = new JsonVisitor(news.browser())) {
   const { body: login } = await visitor.open(news.authorizeUrl({ scope: "openid", ...parameters }));
   const { body: step } = await visitor.act(login, "submit", password);
   expect(step.step).toBe("second-factor");
   return { visitor, login, step };
-}
-
-/** Follows the end of a sign-in to the client. */
-async function claimsOf(visitor: JsonVisitor, location = ""): Promise<ReturnType<typeof decodeJwt>> {
-  await visitor.browser.get(location);
-  const answer = await news.exchange(visitor.browser.location?.searchParams.get("code") ?? "");
-  return decodeJwt(String(answer.body["id_token"]));
 }
 
 const hasSession = (visitor: JsonVisitor): boolean =>
@@ -58,7 +51,7 @@ describe("an account with an authenticator app", () => {
   it("is signed in by the password and a code, and says so in the ID token [D-FACTOR-3, D-FACTOR-16]", async () => {
     const { visitor, step } = await halfway();
     const { body } = await visitor.act(step, "submit", { code: code() });
-    const claims = await claimsOf(visitor, body.location);
+    const claims = await visitor.claims(news, body.location);
     expect(claims).toMatchObject({ amr: ["pwd", "otp", "mfa"], acr: MFA });
     await expect(isSignedIn(visitor)).resolves.toBe(true);
   });
@@ -67,7 +60,7 @@ describe("an account with an authenticator app", () => {
     const [recovery = ""] = recoveryCodes;
     const { visitor, step } = await halfway();
     const { body } = await visitor.act(step, "recovery", { code: recovery.toLowerCase() });
-    await expect(claimsOf(visitor, body.location)).resolves.toMatchObject({
+    await expect(visitor.claims(news, body.location)).resolves.toMatchObject({
       acr: MFA,
       amr: ["pwd", "otp", "mfa"],
     });
@@ -253,7 +246,7 @@ describe("what was proven", () => {
     const { visitor, login } = await halfway();
     const { body } = await visitor.act(login, "submit", { username: BOB.username, password: BOB.password });
     expect(body.done).toBe(true);
-    await expect(claimsOf(visitor, body.location)).resolves.toMatchObject({
+    await expect(visitor.claims(news, body.location)).resolves.toMatchObject({
       sub: running.bob.sub,
       acr: PASSWORD,
     });
@@ -262,7 +255,7 @@ describe("what was proven", () => {
 
 const errorOf = (visitor: JsonVisitor): string | null | undefined =>
   visitor.browser.location?.searchParams.get("error");
-const essential = (...values: readonly (string | undefined)[]): Parameters => ({
+const essential = (...values: readonly (string | undefined)[]): RequestParameters => ({
   claims: JSON.stringify({ id_token: { acr: { essential: true, values } } }),
 });
 
@@ -271,7 +264,7 @@ async function signedInByPassword(): Promise<JsonVisitor> {
   const visitor = new JsonVisitor(news.browser());
   const { body: login } = await visitor.open(news.authorizeUrl({ scope: "openid" }));
   const { body } = await visitor.act(login, "submit", { username: BOB.username, password: BOB.password });
-  await claimsOf(visitor, body.location);
+  await visitor.claims(news, body.location);
   return visitor;
 }
 
@@ -279,7 +272,7 @@ async function signedInByPassword(): Promise<JsonVisitor> {
 async function signedInByCode(): Promise<JsonVisitor> {
   const { visitor, step } = await halfway();
   const { body } = await visitor.act(step, "submit", { code: code() });
-  await claimsOf(visitor, body.location);
+  await visitor.claims(news, body.location);
   clock.advance(60_000);
   return visitor;
 }
@@ -296,7 +289,7 @@ describe("a request for an acr", () => {
   ])("after password and code: %s [D-FACTOR-17]", async (_name, parameters, acr) => {
     const visitor = await signedInByCode();
     const url = news.authorizeUrl({ scope: "openid", prompt: "none", ...parameters });
-    await expect(claimsOf(visitor, url)).resolves.toMatchObject({ acr, amr: ["pwd", "otp", "mfa"] });
+    await expect(visitor.claims(news, url)).resolves.toMatchObject({ acr, amr: ["pwd", "otp", "mfa"] });
   });
 
   it.each([
@@ -323,22 +316,22 @@ describe("a request for an acr", () => {
     await visitor.browser.get(news.authorizeUrl({ scope: "openid", ...essential(MFA) }));
     expect(errorOf(visitor)).toBe("unmet_authentication_requirements");
     const wish = news.authorizeUrl({ scope: "openid", acr_values: MFA });
-    await expect(claimsOf(visitor, wish)).resolves.toMatchObject({ acr: PASSWORD, amr: ["pwd"] });
+    await expect(visitor.claims(news, wish)).resolves.toMatchObject({ acr: PASSWORD, amr: ["pwd"] });
   });
 
   it("and a recent sign-in ask for the password and the code again, and auth_time is then [D-FACTOR-13, D-FACTOR-15]", async () => {
     const visitor = await signedInByCode();
     const silent = news.authorizeUrl({ scope: "openid", prompt: "none", max_age: "1000000" });
-    const { auth_time } = await claimsOf(visitor, silent);
+    const { auth_time } = await visitor.claims(news, silent);
     expect(auth_time).toEqual(expect.any(Number));
     await visitor.browser.get(news.authorizeUrl({ scope: "openid", max_age: "10", prompt: "none" }));
     expect(errorOf(visitor)).toBe("login_required");
     const { visitor: same, step } = await halfway({ max_age: "10", acr_values: MFA }, visitor);
     // The session of before is as it was, until the last part is shown.
-    await expect(claimsOf(same, silent)).resolves.toMatchObject({ auth_time });
+    await expect(same.claims(news, silent)).resolves.toMatchObject({ auth_time });
     clock.advance(60);
     const { body } = await same.act(step, "submit", { code: code() });
-    const claims = await claimsOf(same, body.location);
+    const claims = await same.claims(news, body.location);
     expect(claims).toMatchObject({ acr: MFA, auth_time: Math.floor(clock.now() / 1000) });
   });
 });

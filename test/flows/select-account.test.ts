@@ -2,8 +2,8 @@
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
-import { NATIVE, newProof, PublicParty } from "./public-party.ts";
-import { type Parameters, type RelyingParty, relyingParty, send, signedIn, signIn } from "./relying-party.ts";
+import { clientAt, NATIVE, signedIn, signIn, nativeAt } from "./clients.ts";
+import { type TestClient, newProof, type RequestParameters, send } from "../../testing/test-client.ts";
 import { ADA, BOB, NEWS, PARTNER, type RunningService, startService, useService } from "./running-service.ts";
 
 const running = useService({
@@ -18,15 +18,14 @@ const SELECT = { prompt: "select_account", state: "s" };
 const QUESTION = `Continue as ${ADA.email}?`;
 
 /** A browser in which Ada is signed in, after a request of this client. */
-async function asked(party: RelyingParty, parameters: Parameters = SELECT): Promise<Browser> {
+async function asked(party: TestClient, parameters: RequestParameters = SELECT): Promise<Browser> {
   const browser = await signIn(await party.browser().get(`${party.base}/account`));
   return browser.get(party.authorizeUrl(parameters));
 }
 
 /** The address of the person whose code this is. */
-async function personOf(party: RelyingParty, browser: Browser): Promise<unknown> {
-  const { body } = await party.exchange(browser.location?.searchParams.get("code") ?? "");
-  return (await party.userinfo(String(body["access_token"]))).body["email"];
+async function personOf(party: TestClient, browser: Browser): Promise<unknown> {
+  return (await party.userinfo((await party.tokensOf(browser)).access_token)).body["email"];
 }
 
 /** `prompt_values_supported` of the discovery document. */
@@ -35,8 +34,8 @@ async function promptsOf({ openid }: RunningService): Promise<unknown> {
 }
 
 describe.each(["oauth2", "openid"] as const)("prompt=select_account on %s", (kind) => {
-  let news: RelyingParty;
-  beforeAll(() => void (news = relyingParty(running, kind, NEWS)));
+  let news: TestClient;
+  beforeAll(() => void (news = clientAt(running, kind, NEWS)));
 
   it("asks a signed-in browser, names the person, and goes on as that person [D-SELECT-1]", async () => {
     const browser = await asked(news);
@@ -98,7 +97,7 @@ describe.each(["oauth2", "openid"] as const)("prompt=select_account on %s", (kin
 
 describe("prompt=select_account", () => {
   it("comes before the consent of the chosen account [D-SELECT-1]", async () => {
-    const partner = relyingParty(running, "openid", PARTNER);
+    const partner = clientAt(running, "openid", PARTNER);
     const browser = await asked(partner, { ...SELECT, scope: "openid email" });
     expect(browser.title).toBe(QUESTION);
     await browser.submit();
@@ -108,17 +107,16 @@ describe("prompt=select_account", () => {
   });
 
   it("asks once for an application on the device, with its warning [D-SELECT-1, D-KIND-5]", async () => {
-    const party = new PublicParty(running, "openid", NATIVE);
-    party.redirectUri = "http://127.0.0.1:49152/callback";
+    const party = nativeAt(running, "http://127.0.0.1:49152/callback");
     const browser = await signIn(await party.browser().get(`${party.base}/account`));
-    await browser.get(party.authorizeUrl(newProof(), { prompt: "select_account" }));
+    await browser.get(party.authorizeUrl({ ...newProof().request, prompt: "select_account" }));
     expect(browser.html).toContain("Continue only if you have just opened it.");
     await browser.submit();
     expect(browser.location?.searchParams.has("code")).toBe(true);
   });
 
   it("is the step continue in JSON, with the same actions [D-SELECT-1, D-UI-1]", async () => {
-    const news = relyingParty(running, "oauth2", NEWS);
+    const news = clientAt(running, "oauth2", NEWS);
     const visitor = new JsonVisitor(await signedIn(news.base));
     const { body } = await visitor.open(news.authorizeUrl(SELECT));
     expect(body).toMatchObject({
@@ -134,7 +132,7 @@ describe("prompt=select_account", () => {
   });
 
   it("goes on with nobody whose session has ended meanwhile", async () => {
-    const news = relyingParty(running, "oauth2", NEWS);
+    const news = clientAt(running, "oauth2", NEWS);
     const browser = await asked(news);
     const form = browser.form();
     await running.service.accounts.endSessions(running.ada.sub);

@@ -4,8 +4,17 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { type StorageConfig } from "../servers/storage.ts";
-import { readTokens, type RelyingParty, relyingParty, signedIn, signIn } from "./relying-party.ts";
-import { NEWS, OPERATOR, PARTNER, type RunningService, startService, storageIn } from "./running-service.ts";
+import { readTokens, type TestClient } from "../../testing/test-client.ts";
+import { clientAt, signedIn, signIn } from "./clients.ts";
+import {
+  ADA,
+  NEWS,
+  OPERATOR,
+  PARTNER,
+  type RunningService,
+  startService,
+  storageIn,
+} from "./running-service.ts";
 import { newFolder } from "../closing.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
@@ -30,7 +39,7 @@ async function start(
 }
 
 /** A browser that keeps expired cookies, so that only the service decides. */
-function keepsCookies(party: RelyingParty): Browser {
+function keepsCookies(party: TestClient): Browser {
   return party.browser({ now: () => 0 });
 }
 
@@ -39,9 +48,9 @@ describe.each(KINDS)("a session that began at %s", (kind) => {
 
   it("ends 90 days after the sign-in on both deployments, however much it is used [D-ACCOUNT-17]", async () => {
     await start();
-    const [here, there] = [relyingParty(running, kind, NEWS), relyingParty(running, other, NEWS)];
+    const [here, there] = [clientAt(running, kind, NEWS), clientAt(running, other, NEWS)];
     const browser = keepsCookies(here);
-    await here.authorize(browser);
+    await here.authorize({ ...ADA, browser });
     for (let day = 10; day <= 80; day += 10) {
       clock.advance(10 * DAY);
       expect([day, await (day % 20 === 0 ? here : there).silently(browser)]).toEqual([day, "code"]);
@@ -58,9 +67,9 @@ describe.each(KINDS)("a session that began at %s", (kind) => {
 
   it("ends 14 days after its last use on both deployments [D-ACCOUNT-17]", async () => {
     await start();
-    const [here, there] = [relyingParty(running, kind, NEWS), relyingParty(running, other, NEWS)];
+    const [here, there] = [clientAt(running, kind, NEWS), clientAt(running, other, NEWS)];
     const browser = keepsCookies(here);
-    await here.authorize(browser);
+    await here.authorize({ ...ADA, browser });
     clock.advance(14 * DAY - 1);
     expect(await there.silently(browser)).toBe("code");
     clock.advance(14 * DAY - 1);
@@ -72,11 +81,11 @@ describe.each(KINDS)("a session that began at %s", (kind) => {
 
   it("starts again when the user signs in with prompt=login [D-ACCOUNT-17]", async () => {
     await start({ session: 100, sessionMax: 60 });
-    const here = relyingParty(running, kind, NEWS);
+    const here = clientAt(running, kind, NEWS);
     const browser = keepsCookies(here);
-    await here.authorize(browser);
+    await here.authorize({ ...ADA, browser });
     clock.advance(59);
-    await here.authorize(browser, { prompt: "login" });
+    await here.authorize({ ...ADA, browser }, { prompt: "login" });
     clock.advance(59);
     expect(await here.silently(browser)).toBe("code");
     clock.advance(1);
@@ -85,9 +94,9 @@ describe.each(KINDS)("a session that began at %s", (kind) => {
 
   it("is not extended by a form that is not submitted", async () => {
     await start({ session: 100, sessionMax: 60 });
-    const here = relyingParty(running, kind, NEWS);
+    const here = clientAt(running, kind, NEWS);
     const browser = keepsCookies(here);
-    await here.authorize(browser);
+    await here.authorize({ ...ADA, browser });
     clock.advance(30);
     await browser.get(here.authorizeUrl({ prompt: "login" }));
     expect(browser.hasForm("password")).toBe(true);
@@ -121,9 +130,9 @@ describe.each(KINDS)("a session that began at %s", (kind) => {
 
 it("an ended session needs no confirmation to sign out [D-ACCOUNT-17]", async () => {
   await start({ session: 100, sessionMax: 60 });
-  const party = relyingParty(running, "openid", NEWS);
+  const party = clientAt(running, "openid", NEWS);
   const browser = keepsCookies(party);
-  await party.authorize(browser);
+  await party.authorize({ ...ADA, browser });
   await browser.get(`${running.openid}/oauth2/logout`);
   const question = browser.form("logout");
   clock.advance(60);
@@ -136,7 +145,7 @@ it("an ended session needs no confirmation to sign out [D-ACCOUNT-17]", async ()
 it("a consent after the end of the session starts again, and nothing is remembered [D-ACCOUNT-17]", async () => {
   await start({ session: 100, sessionMax: 60 });
   for (const choice of ["allow", "deny"]) {
-    const party = relyingParty(running, "openid", PARTNER);
+    const party = clientAt(running, "openid", PARTNER);
     const browser = keepsCookies(party);
     await browser.get(party.authorizeUrl({ scope: "openid" }));
     await signIn(browser);
@@ -146,7 +155,7 @@ it("a consent after the end of the session starts again, and nothing is remember
     expect([choice, browser.status, browser.location]).toEqual([choice, 400, undefined]);
     expect(await party.silently(browser)).toBe("login_required");
   }
-  const party = relyingParty(running, "openid", PARTNER);
+  const party = clientAt(running, "openid", PARTNER);
   const browser = keepsCookies(party);
   await browser.get(party.authorizeUrl({ scope: "openid" }));
   await signIn(browser);
@@ -155,10 +164,10 @@ it("a consent after the end of the session starts again, and nothing is remember
 
 it("the cookie and the record end with the session", async () => {
   await start({ session: 100, sessionMax: 130 });
-  const party = relyingParty(running, "oauth2", NEWS);
+  const party = clientAt(running, "oauth2", NEWS);
   const browser = keepsCookies(party);
   const from = Math.floor(clock.now() / 1000);
-  await party.authorize(browser);
+  await party.authorize({ ...ADA, browser });
   for (const [age, end] of [
     [20, 120],
     [40, 130],
@@ -178,13 +187,13 @@ it("the cookie and the record end with the session", async () => {
 it("the current maximum applies to sessions from before a change", async () => {
   const kept = await storageIn(folder);
   await start({ sessionMax: 1000 }, { kept });
-  const before = relyingParty(running, "oauth2", NEWS);
+  const before = clientAt(running, "oauth2", NEWS);
   const browser = keepsCookies(before);
-  await before.authorize(browser);
+  await before.authorize({ ...ADA, browser });
   const port = Number(new URL(running.origin).port);
   await running.close();
   await start({ sessionMax: 60 }, { kept, port });
-  const party = relyingParty(running, "oauth2", NEWS);
+  const party = clientAt(running, "oauth2", NEWS);
   clock.advance(59);
   expect(await party.silently(browser)).toBe("code");
   clock.advance(1);
@@ -195,8 +204,8 @@ it("the current maximum applies to sessions from before a change", async () => {
 
 it("tokens outlive their session", async () => {
   await start({ session: 100, sessionMax: 60 });
-  const party = relyingParty(running, "openid", NEWS);
-  const tokens = await party.tokens({ scope: "openid" });
+  const party = clientAt(running, "openid", NEWS);
+  const tokens = await party.signIn(ADA, { scope: "openid" });
   clock.advance(60);
   expect((await party.userinfo(tokens.access_token)).status).toBe(200);
   expect(readTokens(await party.refresh(tokens.refresh_token)).access_token).not.toBe("");

@@ -5,14 +5,8 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "@jest/globals";
 import type { Browser, Send } from "../../testing/browser/browser.ts";
 import { TestClock } from "../../testing/test-clock.ts";
-import {
-  type Parameters,
-  readTokens,
-  type RelyingParty,
-  relyingParty,
-  signIn,
-  viaProxy,
-} from "./relying-party.ts";
+import { readTokens, type RequestParameters, type TestClient } from "../../testing/test-client.ts";
+import { clientAt, signIn, viaProxy } from "./clients.ts";
 import {
   ADA,
   BOB,
@@ -26,8 +20,8 @@ import {
 } from "./running-service.ts";
 
 const running = useService();
-const oauth2 = relyingParty(running, "oauth2", NEWS);
-const openid = relyingParty(running, "openid", NEWS);
+const oauth2 = clientAt(running, "oauth2", NEWS);
+const openid = clientAt(running, "openid", NEWS);
 afterAll(() => running.close());
 
 const eight = (oauth2Url: string, openidUrl: string): string =>
@@ -40,7 +34,7 @@ function sessionCookie(browser: Browser): { name: string; value: string } {
 }
 
 /** Whether the client gets a code for this browser without a page. */
-const isSignedIn = async (browser: Browser, party: RelyingParty): Promise<boolean> =>
+const isSignedIn = async (browser: Browser, party: TestClient): Promise<boolean> =>
   (await party.silently(browser)) === "code";
 
 async function subOf(browser: Browser): Promise<unknown> {
@@ -88,15 +82,15 @@ describe("the sign-in session", () => {
     ] as const) {
       const browser = first.browser({ stopAt: [CALLBACK, ...SHOP.redirect_uris] });
       expect(await isSignedIn(browser, first)).toBe(false);
-      await first.authorize(browser);
+      await first.authorize({ ...ADA, browser });
       expect(await isSignedIn(browser, second)).toBe(true);
-      expect(await isSignedIn(browser, relyingParty(running, second.kind, SHOP))).toBe(true);
+      expect(await isSignedIn(browser, clientAt(running, second.deployment, SHOP))).toBe(true);
     }
   });
 
   it("has a cookie with a unique name, HttpOnly and SameSite [D-DEPLOY-13]", async () => {
     const browser = oauth2.browser();
-    await oauth2.authorize(browser);
+    await oauth2.authorize({ ...ADA, browser });
     const name = `sis_session_${eight(running.oauth2, running.openid)}`;
     const cookies = browser.jar.all().filter((cookie) => cookie.name.startsWith(name));
     expect(cookies.map((cookie) => cookie.name).toSorted()).toEqual([name, `${name}.sig`]);
@@ -110,7 +104,7 @@ describe("the sign-in session", () => {
 
   it("has a new identifier at each sign-in, and the old one is invalid [D-DEPLOY-13]", async () => {
     const browser = oauth2.browser();
-    await oauth2.authorize(browser);
+    await oauth2.authorize({ ...ADA, browser });
     const before = browser.jar.header(new URL(running.origin));
     const first = sessionCookie(browser).value;
     await browser.get(oauth2.authorizeUrl({ prompt: "login" }));
@@ -135,7 +129,7 @@ describe("the sign-in session", () => {
 
   it("is ignored if there are two cookies for it, in either order [D-DEPLOY-13]", async () => {
     const browser = oauth2.browser();
-    await oauth2.authorize(browser);
+    await oauth2.authorize({ ...ADA, browser });
     const { name, value } = sessionCookie(browser);
     const own = browser.jar.header(new URL(running.origin));
     const send = (cookie: string): Promise<Response> =>
@@ -157,7 +151,7 @@ describe("the sign-in session", () => {
   it("changes to another user who signs in, after a confirmation [D-DEPLOY-5, D-DEPLOY-13]", async () => {
     for (const party of [oauth2, openid]) {
       const browser = party.browser();
-      await party.authorize(browser);
+      await party.authorize({ ...ADA, browser });
       expect(await subOf(browser)).toBe(running.ada.sub);
       await browser.get(party.authorizeUrl({ prompt: "login", state: "a b" }));
       await signIn(browser, BOB);
@@ -177,7 +171,7 @@ describe("the sign-in session", () => {
     const browser = oauth2.browser({ stopAt: [CALLBACK, ...SHOP.redirect_uris] });
     await browser.get(oauth2.authorizeUrl({ state: "one" }));
     const first = browser.form("password");
-    await browser.get(relyingParty(running, "oauth2", SHOP).authorizeUrl({ state: "two" }));
+    await browser.get(clientAt(running, "oauth2", SHOP).authorizeUrl({ state: "two" }));
     const second = browser.form("password");
     for (const [form, state] of [
       [second, "two"],
@@ -192,7 +186,7 @@ describe("the sign-in session", () => {
   it("of many unfinished sign-ins, a request brings the cookies of its own only: less than 4,000 bytes [D-COOKIES-4]", async () => {
     for (const news of [oauth2, openid]) {
       const browser = news.browser();
-      await news.authorize(browser);
+      await news.authorize({ ...ADA, browser });
       const pages: URL[] = [];
       for (let count = 0; count < 40; count += 1) {
         await browser.get(news.authorizeUrl({ prompt: "login", state: "s".repeat(1_000) }));
@@ -232,11 +226,11 @@ describe("on https", () => {
   it("the session cookie is bound to the host and to https [D-DEPLOY-13]", async () => {
     const deployments = { oauth2: { url: urls.oauth2 }, openid: { url: urls.openid } };
     await behindTls({ deployments: () => deployments }, async (service, send) => {
-      const party = relyingParty(service, "openid", NEWS);
+      const party = clientAt(service, "openid", NEWS);
       const browser = party.browser({ send });
       await browser.get(party.authorizeUrl());
       expect(browser.headers.get("strict-transport-security")).toBe("max-age=31536000");
-      await party.authorize(browser);
+      await party.authorize({ ...ADA, browser });
       const { name } = sessionCookie(browser);
       expect(name).toBe(`__Host-sis_session_${eight(urls.oauth2, urls.openid)}`);
       const flags = { secure: true, hostOnly: true, httpOnly: true, sameSite: "lax" };
@@ -252,7 +246,7 @@ describe("on https", () => {
       const config = { clock, ...(domain !== undefined && { cookies: { domain } }) };
       const deployments = { oauth2: { url: urls.oauth2 }, openid: { url: urls.openid } };
       await behindTls({ deployments: () => deployments, config }, async (service, send) => {
-        const party = relyingParty(service, "openid", NEWS);
+        const party = clientAt(service, "openid", NEWS);
         const browser = party.browser({ send });
         const cookies = () =>
           browser.jar
@@ -275,11 +269,11 @@ describe("on https", () => {
     const deployments = { oauth2: { url: urls.oauth2 }, openid: { url: urls.openid, post: true } };
     await behindTls({ deployments: () => deployments }, async (service, send) => {
       const parties = {
-        oauth2: relyingParty(service, "oauth2", NEWS),
-        openid: relyingParty(service, "openid", NEWS),
+        oauth2: clientAt(service, "oauth2", NEWS),
+        openid: clientAt(service, "openid", NEWS),
       };
       const browser = parties.openid.browser({ send });
-      const post = async (party: RelyingParty, parameters: Parameters = {}): Promise<Response> => {
+      const post = async (party: TestClient, parameters: RequestParameters = {}): Promise<Response> => {
         const target = new URL(party.authorizeUrl({ scope: "openid", state: "a b", ...parameters }));
         const body = target.searchParams.toString();
         target.search = "";
@@ -319,18 +313,15 @@ describe("on https", () => {
           ? { interactions: { theme: { name: "Example" }, passkeys: { rpId: "example.com" } } }
           : { cookies: { domain } };
       await behindTls({ deployments: () => deployments, config }, async (service, send) => {
-        const [first, second] = [
-          relyingParty(service, "oauth2", NEWS),
-          relyingParty(service, "openid", NEWS),
-        ];
+        const [first, second] = [clientAt(service, "oauth2", NEWS), clientAt(service, "openid", NEWS)];
         const browser = first.browser({ send });
-        const answer = await first.authorize(browser);
-        expect([...answer.searchParams.keys()]).toEqual(["code"]);
+        const { location } = await first.authorize({ ...ADA, browser });
+        expect([...location.searchParams.keys()]).toEqual(["code"]);
         const prefix = domain === undefined ? "__Host-" : "__Secure-";
         expect(sessionCookie(browser).name.startsWith(`${prefix}sis_session_`)).toBe(true);
         expect(await isSignedIn(browser, second)).toBe(domain !== undefined);
-        const { searchParams } = await second.authorize(browser);
-        expect(searchParams.get("iss")).toBe(deployments.openid.url);
+        const answer = await second.authorize({ ...ADA, browser });
+        expect(answer.location.searchParams.get("iss")).toBe(deployments.openid.url);
       });
     }
   });

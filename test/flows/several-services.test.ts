@@ -5,7 +5,8 @@ import { pino } from "pino";
 import type { SignInService } from "../../lib/service.ts";
 import { rounds } from "../rounds.ts";
 import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
-import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
+import type { RequestParameters, TestClient } from "../../testing/test-client.ts";
+import { clientAt } from "./clients.ts";
 import {
   ADA,
   BOB,
@@ -53,15 +54,15 @@ afterAll(async () => {
   await Promise.all(others.map((service) => service.close()));
 });
 
-const party = (kind: "oauth2" | "openid" = "openid"): RelyingParty => relyingParty(running, kind, NEWS);
+const party = (kind: "oauth2" | "openid" = "openid"): TestClient => clientAt(running, kind, NEWS);
 
 describe("several services behind one address", () => {
   it("share concurrent sign-ins, which all succeed", async () => {
     const signIns = Array.from({ length: rounds(20, 60) }, async (_, index) => {
       const one = party(index % 2 ? "openid" : "oauth2");
-      const scope: Parameters = index % 2 ? { scope: "openid" } : {};
+      const scope: RequestParameters = index % 2 ? { scope: "openid" } : {};
       const browser = one.browser();
-      const tokens = await one.tokens(scope, index % 3 ? ADA : BOB, browser);
+      const tokens = await one.signIn({ ...(index % 3 ? ADA : BOB), browser }, scope);
       const again = await one.refresh(tokens.refresh_token);
       const userinfo = await one.userinfo(tokens.access_token);
       // The session is known to all of them.
@@ -73,7 +74,7 @@ describe("several services behind one address", () => {
 
   it("give tokens to one of 20 concurrent exchanges of a code", async () => {
     for (let round = 0; round < 5; round += 1) {
-      const code = await party().code();
+      const code = await party().code(ADA);
       const answers = await Promise.all(Array.from({ length: 20 }, () => party().exchange(code)));
       const statuses = answers.map(({ status }) => status);
       expect(statuses.filter((status) => status === 200)).toHaveLength(1);
@@ -85,7 +86,7 @@ describe("several services behind one address", () => {
     await running.service.clients.update(NEWS.client_id, {
       refresh_tokens: { rotate: true, reuseWindow: 60 },
     });
-    const { refresh_token } = await party().tokens();
+    const { refresh_token } = await party().signIn(ADA);
     const answers = await Promise.all(Array.from({ length: 12 }, () => party().refresh(refresh_token)));
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
     expect(new Set(answers.map(({ body }) => body["refresh_token"])).size).toBe(1);
@@ -100,7 +101,7 @@ describe("several services behind one address", () => {
   });
 
   it("see the revocations of each other", async () => {
-    const tokens = await party().tokens();
+    const tokens = await party().signIn(ADA);
     const last = others.at(-1);
     await last?.accounts.revokeTokens(running.ada.sub);
     for (let count = 0; count < SERVICES; count += 1) {

@@ -10,7 +10,8 @@ import type { SignInService } from "../../lib/service.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { BACKENDS } from "../servers/storage.ts";
 import type { SigningKey } from "../../accounts/operations/keys.ts";
-import { readTokens, type RelyingParty, relyingParty, send, signIn, type Tokens } from "./relying-party.ts";
+import { readTokens, send, type TestClient, type TestTokens } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "./clients.ts";
 import {
   ADA,
   NEWS,
@@ -34,7 +35,7 @@ let second: SignInService;
 let another: () => Promise<SignInService>;
 /** Whether the second service responds. */
 let isSecond: boolean;
-let news: RelyingParty;
+let news: TestClient;
 
 async function start(config: Pick<SignInServiceConfig, "keys"> = {}): Promise<void> {
   clock = new TestClock();
@@ -56,7 +57,7 @@ async function start(config: Pick<SignInServiceConfig, "keys"> = {}): Promise<vo
   const deployments = { oauth2: { url: running.oauth2 }, openid: { url: running.openid } };
   another = () => startWithClock({ ...common, deployments, proxy: false, logger: pino({ level: "silent" }) });
   second = closing(await another());
-  news = relyingParty(running, "openid", NEWS);
+  news = clientAt(running, "openid", NEWS);
 }
 
 beforeEach(() => {
@@ -108,11 +109,11 @@ async function verified(token = "", audience = "news"): Promise<unknown> {
   return protectedHeader.kid;
 }
 
-const newTokens = (): Promise<Tokens> => news.tokens({ scope: "openid" });
-const kidOf = ({ id_token = "" }: Tokens): unknown => decodeProtectedHeader(id_token).kid;
+const newTokens = (): Promise<TestTokens> => news.signIn(ADA, { scope: "openid" });
+const kidOf = ({ id_token = "" }: TestTokens): unknown => decodeProtectedHeader(id_token).kid;
 
 /** The status of a logout request with this ID token hint. */
-async function signOutWith({ id_token = "" }: Tokens): Promise<number> {
+async function signOutWith({ id_token = "" }: TestTokens): Promise<number> {
   const parameters = new URLSearchParams({ id_token_hint: id_token, post_logout_redirect_uri: GOODBYE });
   return (await send(`${running.openid}/oauth2/logout?${parameters}`)).status;
 }
@@ -188,7 +189,7 @@ describe("a rotation of the signing keys", () => {
 
   it("leaves running requests on their provider [D-KEYS-5]", async () => {
     await start();
-    const code = await news.code({ scope: "openid" });
+    const code = await news.code(ADA, { scope: "openid" });
     const arrived = Promise.withResolvers<void>();
     const rotated = Promise.withResolvers<void>();
     const before = running.service.provider;
@@ -207,7 +208,7 @@ describe("a rotation of the signing keys", () => {
     rotated.resolve();
     expect(kidOf(readTokens(await answer))).toBe(old);
     expect(providers).toEqual([before]);
-    await news.password();
+    await news.password(ADA);
     expect(providers.at(-1)).toBe(running.service.provider);
   });
 
@@ -233,7 +234,7 @@ describe("a leaked key", () => {
     await start();
     await running.service.clients.update("news", { post_logout_redirect_uris: [GOODBYE] });
     const browser = news.browser();
-    const before = await news.tokens({ scope: "openid" }, ADA, browser);
+    const before = await news.signIn({ ...ADA, browser }, { scope: "openid" });
     const [leaked] = await jwks();
     await running.service.keys.retire(String(leaked), { actor: { kind: "operator", id: "grace" } });
     await second.keys.list();
@@ -268,14 +269,14 @@ describe("a client's own algorithm", () => {
       await expect(clients.find(credentials.client_id)).resolves.toMatchObject({
         id_token_signed_response_alg: alg,
       });
-      const modern = relyingParty(running, "openid", { ...NEWS, ...credentials });
-      const tokens = await modern.tokens({ scope: "openid" });
+      const modern = clientAt(running, "openid", { ...NEWS, ...credentials });
+      const tokens = await modern.signIn(ADA, { scope: "openid" });
       expect(decodeProtectedHeader(tokens.id_token ?? "").alg).toBe(alg);
       const [signing] = await jwks(alg);
       await expect(verified(tokens.id_token, credentials.client_id)).resolves.toBe(signing);
       const next = (await keys.rotate()).find((key) => key.alg === alg);
       clock.advance(HOUR);
-      const later = await modern.tokens({ scope: "openid" });
+      const later = await modern.signIn(ADA, { scope: "openid" });
       await expect(verified(later.id_token, credentials.client_id)).resolves.toBe(next?.kid);
       expect(await atBoth(() => signOutWith(tokens))).toEqual([303, 303]);
       await expect(

@@ -4,7 +4,8 @@ import { Browser } from "../../testing/browser/browser.ts";
 import type { Form } from "../../testing/browser/forms.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
-import { basic, type Parameters, type RelyingParty, relyingParty, send, signIn } from "./relying-party.ts";
+import { type RequestParameters, send, type TestClient } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "./clients.ts";
 import { ADA, NEWS, PARTNER, type RunningService, startService } from "./running-service.ts";
 
 const NIGHT = 14 * 3_600;
@@ -17,20 +18,20 @@ const NO_COOKIES = "Your browser sent no cookies";
 
 let clock: TestClock;
 let running: RunningService;
-let news: RelyingParty;
+let news: TestClient;
 
 beforeEach(async () => {
   clock = new TestClock(Math.floor(Date.now() / 1_000) * 1_000);
   running = await startService({ config: { clock } });
-  news = relyingParty(running, "oauth2", NEWS);
+  news = clientAt(running, "oauth2", NEWS);
   await running.service.clients.update("news", { client_uri: HOME });
 });
 
 /** The dates of cookies are those of the system. */
-const browserNow = (party: RelyingParty = news): Browser => party.browser();
+const browserNow = (party: TestClient = news): Browser => party.browser();
 
 /** A browser at the login form. */
-const opened = (parameters: Parameters = { state: "s 1" }, party = news): Promise<Browser> =>
+const opened = (parameters: RequestParameters = { state: "s 1" }, party = news): Promise<Browser> =>
   browserNow(party).get(party.authorizeUrl(parameters));
 
 /** The form that starts again. */
@@ -48,7 +49,7 @@ const blind = (): Browser => {
 };
 
 /** An ended sign-in, with its address and its sealed request. */
-async function ended(party: RelyingParty = news) {
+async function ended(party: TestClient = news) {
   const browser = await opened({ state: "s 1" }, party);
   const form = browser.form("password");
   const again = form.fields.find(([name]) => name === "again")?.[1] ?? "";
@@ -81,7 +82,7 @@ describe("a form that was left open over night", () => {
     expect(browser.location?.searchParams.has("code")).toBe(true);
   });
 
-  it.each<[string, "oauth2" | "openid", Parameters, Parameters]>([
+  it.each<[string, "oauth2" | "openid", RequestParameters, RequestParameters]>([
     ["a plain one", "oauth2", {}, {}],
     ["an empty state", "oauth2", { state: "" }, { state: "" }],
     ["OpenID Connect", "openid", { scope: "openid email", nonce: "n", max_age: "60" }, {}],
@@ -96,10 +97,10 @@ describe("a form that was left open over night", () => {
   ])(
     "starts a request with the same parameters: %s on %s [D-AGAIN-1]",
     async (_name, kind, sent, changes) => {
-      const party = relyingParty(running, kind, NEWS);
+      const party = clientAt(running, kind, NEWS);
       const visitor = new JsonVisitor(browserNow(party));
       let { body } = await visitor.open(party.authorizeUrl(sent));
-      const defaults = { client_id: "news", response_type: "code", redirect_uri: party.redirectUri };
+      const defaults = { client_id: "news", response_type: "code", redirect_uri: party.redirect_uri };
       const wanted = Object.entries({ ...defaults, ...sent, ...changes }).filter(
         ([, value]) => value !== undefined,
       );
@@ -139,16 +140,12 @@ describe("a form that was left open over night", () => {
   });
 
   it("does not start again what came by PAR: the way to the client [D-AGAIN-1]", async () => {
-    const party = relyingParty(running, "openid", NEWS);
-    const pushed = await send(`${party.base}/oauth2/par`, {
-      method: "POST",
-      headers: { authorization: basic(NEWS) },
-      body: new URLSearchParams({
-        client_id: "news",
-        response_type: "code",
-        redirect_uri: party.redirectUri,
-        scope: "openid",
-      }),
+    const party = clientAt(running, "openid", NEWS);
+    const pushed = await party.post("/oauth2/par", {
+      client_id: "news",
+      response_type: "code",
+      redirect_uri: party.redirect_uri,
+      scope: "openid",
     });
     const browser = browserNow(party);
     const query = new URLSearchParams({ client_id: "news", request_uri: String(pushed.body["request_uri"]) });
@@ -237,11 +234,11 @@ describe("a sealed request", () => {
   it("counts only as it was made: forged, cut, of another sign-in, deployment or service [D-AGAIN-2]", async () => {
     const one = await ended();
     const two = await ended();
-    const openid = await ended(relyingParty(running, "openid", NEWS));
+    const openid = await ended(clientAt(running, "openid", NEWS));
     const foreign = await startService({ config: { clock } });
-    const theirs = await relyingParty(foreign, "oauth2", NEWS)
+    const theirs = await clientAt(foreign, "oauth2", NEWS)
       .browser()
-      .get(relyingParty(foreign, "oauth2", NEWS).authorizeUrl());
+      .get(clientAt(foreign, "oauth2", NEWS).authorizeUrl());
     const [, stranger = ""] = theirs.form("password").fields.find(([name]) => name === "again") ?? [];
     const flipped = one.again.slice(0, 40) + (one.again[40] === "A" ? "B" : "A") + one.again.slice(41);
     const plain = Buffer.from(JSON.stringify({ query: "client_id=news", sealedAt: clock.now() }));
@@ -344,7 +341,7 @@ describe("in JSON", () => {
 
 describe("consent", () => {
   it("starts the whole authorization again [D-AGAIN-1]", async () => {
-    const partner = relyingParty(running, "openid", PARTNER);
+    const partner = clientAt(running, "openid", PARTNER);
     const browser = await opened({ scope: "openid email", state: "s 2" }, partner);
     await signIn(browser);
     const form = browser.form("decision");

@@ -1,12 +1,13 @@
 import { describe, expect, it } from "@jest/globals";
 import { calculatePKCECodeChallenge, randomPKCECodeVerifier } from "openid-client";
-import { DEVICE_GRANT } from "./device-party.ts";
-import { basic, relyingParty, send } from "./relying-party.ts";
+import { DEVICE_GRANT } from "../../accounts/clients/client-kinds.ts";
+import { send } from "../../testing/test-client.ts";
+import { clientAt } from "./clients.ts";
 import { ADA, NEWS, useService } from "./running-service.ts";
 
 describe("profile strict", () => {
   const running = useService({ config: { profile: "strict" } });
-  const news = relyingParty(running, "openid", NEWS);
+  const news = clientAt(running, "openid", NEWS);
 
   it("logs at start-up what it turns off [D-RUN-4]", () => {
     expect(running.log.join("")).toMatch(/strict: password grant, GET revoke and codes without PKCE/);
@@ -30,7 +31,7 @@ describe("profile strict", () => {
 
   it("refuses codes without PKCE, at both deployments and for pushed requests [D-RUN-4]", async () => {
     for (const base of [running.oauth2, running.openid]) {
-      const url = relyingParty({ oauth2: base, openid: base }, "openid", NEWS).authorizeUrl();
+      const url = clientAt({ oauth2: base, openid: base }, "openid", NEWS).authorizeUrl();
       const answer = await send(url);
       expect([answer.status, answer.body["error"], answer.headers.get("location")]).toEqual([
         400,
@@ -38,10 +39,9 @@ describe("profile strict", () => {
         null,
       ]);
     }
-    const pushed = await send(`${running.openid}/oauth2/par`, {
-      method: "POST",
-      headers: { authorization: basic(NEWS) },
-      body: new URLSearchParams({ response_type: "code", redirect_uri: news.redirectUri }),
+    const pushed = await news.post("/oauth2/par", {
+      response_type: "code",
+      redirect_uri: news.redirect_uri,
     });
     expect([pushed.status, pushed.body["error"]]).toEqual([400, "invalid_request"]);
   });
@@ -49,11 +49,11 @@ describe("profile strict", () => {
   it("accepts codes with PKCE, and revokes by POST only [D-RUN-4]", async () => {
     const code_verifier = randomPKCECodeVerifier();
     const code_challenge = await calculatePKCECodeChallenge(code_verifier);
-    const code = await news.code({ code_challenge, code_challenge_method: "S256" });
+    const code = await news.code(ADA, { code_challenge, code_challenge_method: "S256" });
     const { body } = await news.token({
       grant_type: "authorization_code",
       code,
-      redirect_uri: news.redirectUri,
+      redirect_uri: news.redirect_uri,
       code_verifier,
     });
     const headers = { authorization: `Bearer ${String(body["access_token"])}` };

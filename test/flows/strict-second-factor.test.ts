@@ -5,9 +5,10 @@ import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
-import { DeviceParty, enter, FRAME, type KnownDevice, TELEVISION } from "./device-party.ts";
+import { clientAt, signIn } from "./clients.ts";
+import { type TestClient, readTokens } from "../../testing/test-client.ts";
+import { enter, FRAME, type KnownDevice, TELEVISION } from "./devices.ts";
 import { formOf, METHODS, MethodsParty, type MethodsService, startMethodsService } from "./methods-party.ts";
-import { readTokens, type RelyingParty, relyingParty, signIn } from "./relying-party.ts";
 import { type KnownClient, NEWS, OPERATOR, PARTNER, UNLIMITED } from "./running-service.ts";
 
 const VERIFIER = "v".repeat(43);
@@ -21,7 +22,7 @@ const LACKS = "interaction_required: the client needs a second factor";
 /** What a client gets: `code`, an error with its description, or the step that the person is at. */
 async function outcome(
   browser: Browser,
-  party: RelyingParty,
+  party: TestClient,
   prompt?: string,
   claims?: string,
 ): Promise<string> {
@@ -85,7 +86,7 @@ describe.each(["strict", "documented"] as const)("profile %s", (profile) => {
 
     it.each(STATES)("with the session %s: code, prompt=none and refresh", async (state) => {
       const party = await MethodsParty.create(running);
-      const news = relyingParty(running, "openid", client);
+      const news = clientAt(running, "openid", client);
       const browser = await session(state, party, { stopAt: client.redirect_uris as string[] });
       const silent = await outcome(browser, news, "none");
       expect(silent.startsWith(LACKS)).toBe(!isEnough(state));
@@ -103,7 +104,7 @@ describe.each(["strict", "documented"] as const)("profile %s", (profile) => {
     it.each(STATES)("with the session %s: an essential acr of two factors", async (state) => {
       const party = await MethodsParty.create(running);
       const browser = await session(state, party, { stopAt: client.redirect_uris as string[] });
-      const news = relyingParty(running, "openid", client);
+      const news = clientAt(running, "openid", client);
       const claims = JSON.stringify({ id_token: { acr: { essential: true, value: KNOWN_ACRS[1] } } });
       const isShown = state === "app" || state === "passkey";
       const silent = await outcome(browser, news, "none", claims);
@@ -116,7 +117,7 @@ describe.each(["strict", "documented"] as const)("profile %s", (profile) => {
     it.each(STATES)("with the session %s: the code of a device", async (state) => {
       const party = await MethodsParty.create(running);
       const browser = await session(state, party, { stopAt: [] });
-      const codes = await new DeviceParty(running, "openid", device).codes();
+      const codes = await clientAt(running, "openid", device).deviceCodes();
       await enter(await browser.get(`${running.openid}/device`), codes.user_code);
       const steps = { "no factor": "needs a second factor", removed: "needs a second factor" };
       const wanted = isEnough(state)
@@ -128,7 +129,7 @@ describe.each(["strict", "documented"] as const)("profile %s", (profile) => {
 
     it("without a session: the password alone is not enough for one that needs more [D-RUN-5]", async () => {
       const { person } = await MethodsParty.create(running);
-      const news = relyingParty(running, "openid", client);
+      const news = clientAt(running, "openid", client);
       const visitor = new JsonVisitor(news.browser());
       const { body: login } = await visitor.open(news.authorizeUrl(REQUEST));
       const { username, password } = person;

@@ -1,7 +1,7 @@
 /** The common properties of token endpoint responses. */
 import { setTimeout as pause } from "node:timers/promises";
 import { expect } from "@jest/globals";
-import type { Answer } from "./relying-party.ts";
+import type { TestAnswer } from "../../testing/test-client.ts";
 
 const MEMBERS = ["access_token", "token_type", "expires_in", "refresh_token"];
 
@@ -9,7 +9,7 @@ const MEMBERS = ["access_token", "token_type", "expires_in", "refresh_token"];
 export const untilReplay = (): Promise<void> => pause(1_100);
 
 /** Checks an error response. */
-export function expectRefusal({ status, headers, body }: Answer, error: string, expected = 400): void {
+export function expectRefusal({ status, headers, body }: TestAnswer, error: string, expected = 400): void {
   expect({ status, error: body["error"] }).toEqual({ status: expected, error });
   expect(Object.keys(body)).toEqual(["error", "error_description"]);
   expect(body["error_description"]).toEqual(expect.stringMatching(/./));
@@ -18,7 +18,7 @@ export function expectRefusal({ status, headers, body }: Answer, error: string, 
 }
 
 /** Checks a token response: the documented members in order, then `more`. */
-export function expectTokens({ status, headers, body }: Answer, more: readonly string[] = []): void {
+export function expectTokens({ status, headers, body }: TestAnswer, more: readonly string[] = []): void {
   expect(status).toBe(200);
   expect(Object.keys(body)).toEqual([...MEMBERS, ...more]);
   expect(body).toMatchObject({ token_type: "bearer", expires_in: 36_000 });

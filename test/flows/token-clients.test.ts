@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "@jest/globals";
-import { basic, type Parameters, type RelyingParty, relyingParty, send, atBoth } from "./relying-party.ts";
+import { basic, type RequestParameters, send } from "../../testing/test-client.ts";
+import { atBoth, clientAt } from "./clients.ts";
 import { ADA, CALLBACK, type KnownClient, NEWS, SHOP, useService } from "./running-service.ts";
 import { expectRefusal, expectTokens } from "./token-answers.ts";
 
@@ -10,13 +11,10 @@ const running = useService();
 const news = atBoth(running, NEWS);
 
 /** A client with the given settings. */
-async function registered(
-  kind: (typeof KINDS)[number],
-  settings: Partial<KnownClient>,
-): Promise<RelyingParty> {
+async function registered(kind: (typeof KINDS)[number], settings: Partial<KnownClient>) {
   const client: KnownClient = { ...NEWS, client_id: randomBytes(8).toString("hex"), ...settings };
   await running.service.clients.register(client);
-  return relyingParty(running, kind, client);
+  return { client, party: clientAt(running, kind, client) };
 }
 
 describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
@@ -24,11 +22,11 @@ describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
     const { client_id, client_secret } = NEWS;
     const { username, password } = ADA;
     const form = { client_id, client_secret };
-    const { refresh_token } = await news[kind].tokens();
+    const { refresh_token } = await news[kind].signIn(ADA);
     const grants = [
       async () => ({
         grant_type: "authorization_code",
-        code: await news[kind].code(),
+        code: await news[kind].code(ADA),
         redirect_uri: CALLBACK,
       }),
       async () => ({ grant_type: "refresh_token", refresh_token }),
@@ -48,9 +46,9 @@ describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
   it.each(["news-app", "a_b.c~d", "7d0f1c9e-5c0b-4a55-9d0e-1f6f5c3d2b1a"])(
     "accepts the client_id %j plain and form-encoded, however much of it is encoded [D-TOKEN-6]",
     async (name) => {
-      const party = await registered(kind, { client_id: `${kind}-${name}` });
-      const { client_id, client_secret } = party.client;
-      const { refresh_token } = await party.tokens();
+      const { client, party } = await registered(kind, { client_id: `${kind}-${name}` });
+      const { client_id, client_secret } = client;
+      const { refresh_token } = await party.signIn(ADA);
       const encoded = new URLSearchParams([["", client_id]]).toString().slice(1);
       const all = client_id.replace(/[^A-Za-z0-9]/g, (one) => `%${one.charCodeAt(0).toString(16)}`);
       for (const id of [client_id, encoded, all]) {
@@ -74,10 +72,10 @@ describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
   );
 
   it("reports wrong credentials", async () => {
-    const { refresh_token } = await news[kind].tokens();
+    const { refresh_token } = await news[kind].signIn(ADA);
     const grant = { grant_type: "refresh_token", refresh_token };
     const { client_id, client_secret } = NEWS;
-    const inForm: Parameters[] = [
+    const inForm: RequestParameters[] = [
       {},
       { client_id },
       { client_secret },
@@ -111,8 +109,8 @@ describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
   });
 
   it("responds with standard statuses to a client registered for them [D-TOKEN-2]", async () => {
-    const shop = relyingParty(running, kind, SHOP);
-    expectTokens(await shop.exchange(await shop.code()));
+    const shop = clientAt(running, kind, SHOP);
+    expectTokens(await shop.exchange(await shop.code(ADA)));
     for (const headers of [{ authorization: basic({ ...SHOP, client_secret: "wrong" }) }, undefined]) {
       const form = headers ? {} : { client_id: SHOP.client_id, client_secret: "wrong" };
       const answer = await shop.token(
@@ -124,24 +122,24 @@ describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
     }
     expectRefusal(await shop.token({ grant_type: "refresh_token", refresh_token: "x" }), "invalid_grant");
     expectRefusal(await shop.token({ grant_type: "x" }), "unsupported_grant_type");
-    expectRefusal(await shop.password(), "unauthorized_client");
+    expectRefusal(await shop.password(ADA), "unauthorized_client");
   });
 
   it("serves a grant only to clients registered for it [D-TOKEN-3, D-TOKEN-15]", async () => {
-    const party = await registered(kind, { password_grant: false });
-    expectRefusal(await party.password(), "unauthorized_client");
-    const only = await registered(kind, { grant_types: ["password"], password_grant: true });
+    const { party } = await registered(kind, { password_grant: false });
+    expectRefusal(await party.password(ADA), "unauthorized_client");
+    const { party: only } = await registered(kind, { grant_types: ["password"], password_grant: true });
     expectRefusal(await only.refresh("x"), "unauthorized_client");
     expectRefusal(await only.exchange("x"), "unauthorized_client");
-    const location = await only.authorize(only.browser());
+    const { location } = await only.authorize(ADA);
     expect(location.searchParams.get("error")).toBe("unauthorized_client");
   });
 
   it("accepts both secrets during a rotation, then only the new one, and none of a disabled or removed client [D-TOKEN-3, D-ACCOUNT-15]", async () => {
     const { clients } = running.service;
-    const party = await registered(kind, {});
-    const { client_id, client_secret: first } = party.client;
-    const { refresh_token, access_token } = await party.tokens();
+    const { client, party } = await registered(kind, {});
+    const { client_id, client_secret: first } = client;
+    const { refresh_token, access_token } = await party.signIn(ADA);
     const errorWith = async (client_secret: string): Promise<unknown> => {
       const authorization = basic({ client_id, client_secret });
       return (await party.token({ grant_type: "refresh_token", refresh_token }, { authorization })).body[
@@ -162,13 +160,13 @@ describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
     await clients.remove(client_id);
     expect(await errorWith(third)).toBe("invalid_client");
     expect((await party.userinfo(access_token)).body["error"]).toBe("invalid_token");
-    await clients.register({ ...party.client, client_secret: third });
+    await clients.register({ ...client, client_secret: third });
     expect(await errorWith(third)).toBe("invalid_grant");
     expect((await running.service.accounts.find(running.ada.sub))?.services).toHaveProperty(NEWS.service);
   });
   it("always sends a refresh token, even to a client that may not use it [D-TOKEN-12]", async () => {
-    const party = await registered(kind, { grant_types: ["authorization_code"], password_grant: false });
-    const answer = await party.exchange(await party.code());
+    const { party } = await registered(kind, { grant_types: ["authorization_code"], password_grant: false });
+    const answer = await party.exchange(await party.code(ADA));
     const { refresh_token } = answer.body;
     expectTokens(answer);
     const refresh = await party.token({ grant_type: "refresh_token", refresh_token: String(refresh_token) });

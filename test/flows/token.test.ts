@@ -1,5 +1,12 @@
 import { describe, expect, it } from "@jest/globals";
-import { type Answer, basic, type Parameters, readTokens, send, atBoth } from "./relying-party.ts";
+import {
+  basic,
+  readTokens,
+  type RequestParameters,
+  send,
+  type TestAnswer,
+} from "../../testing/test-client.ts";
+import { atBoth } from "./clients.ts";
 import { ADA, BOB, CALLBACK, NEWS, useService } from "./running-service.ts";
 import { expectRefusal, expectTokens } from "./token-answers.ts";
 
@@ -10,14 +17,14 @@ const news = atBoth(running, NEWS);
 
 describe.each(KINDS)("the token endpoint, %s", (kind) => {
   it("serves the three grants with the documented members", async () => {
-    const exchanged = await news[kind].exchange(await news[kind].code());
+    const exchanged = await news[kind].exchange(await news[kind].code(ADA));
     expectTokens(exchanged);
     const { refresh_token, access_token } = readTokens(exchanged);
     const refreshed = await news[kind].refresh(refresh_token);
     expectTokens(refreshed);
     expect(readTokens(refreshed).refresh_token).toBe(refresh_token);
     expect(readTokens(refreshed).access_token).not.toBe(access_token);
-    const password = await news[kind].password();
+    const password = await news[kind].password(ADA);
     expectTokens(password);
     const again = await news[kind].refresh(readTokens(password).refresh_token);
     expectTokens(again);
@@ -28,9 +35,9 @@ describe.each(KINDS)("the token endpoint, %s", (kind) => {
   });
 
   it("accepts forms of at most 64 KiB [EP-1, TOKEN-CODE-1, D-TOKEN-8]", async () => {
-    const { refresh_token } = await news[kind].tokens();
+    const { refresh_token } = await news[kind].signIn(ADA);
     const good = `grant_type=refresh_token&refresh_token=${refresh_token}&x=`;
-    const post = (body: string): Promise<Answer> => {
+    const post = (body: string): Promise<TestAnswer> => {
       const type = "application/x-www-form-urlencoded; charset=UTF-8";
       const headers = { authorization: basic(NEWS), "content-type": type };
       return send(`${news[kind].base}/oauth2/token`, { method: "POST", headers, body });
@@ -60,7 +67,7 @@ describe.each(KINDS)("the token endpoint, %s", (kind) => {
   });
 
   const code = "x".repeat(43);
-  const wrong: [error: string, form: Parameters][] = [
+  const wrong: [error: string, form: RequestParameters][] = [
     ["invalid_request", {}],
     ["invalid_request", { grant_type: "" }],
     ["unauthorized_client", { grant_type: "client_credentials" }],

@@ -2,14 +2,13 @@ import { describe, expect, it } from "@jest/globals";
 import { calculateJwkThumbprint, decodeJwt, exportJWK, generateKeyPair, SignJWT } from "jose";
 import {
   basic,
-  type Answer,
   PATHS,
-  type RelyingParty,
   readTokens,
-  relyingParty,
   send,
-  atBoth,
-} from "./relying-party.ts";
+  type TestAnswer,
+  type TestClient,
+} from "../../testing/test-client.ts";
+import { atBoth, clientAt } from "./clients.ts";
 import { ADA, BOB, NEWS, SHOP, startService, useService } from "./running-service.ts";
 import { expectRefusal, expectTokens } from "./token-answers.ts";
 
@@ -28,12 +27,12 @@ const ALL = {
   },
 };
 
-const isAlive = async (party: RelyingParty, token: string): Promise<boolean> =>
+const isAlive = async (party: TestClient, token: string): Promise<boolean> =>
   (await party.userinfo(token)).status === 200;
 
 describe.each(KINDS)("userinfo and profile, %s", (kind) => {
   it("respond with the documented fields in order", async () => {
-    const { access_token } = await news[kind].tokens();
+    const { access_token } = await news[kind].signIn(ADA);
     const { email, name, surname, date_of_birth, gender } = ADA;
     for (const path of ALL[kind].userinfo) {
       const { status, text, headers } = await news[kind].bearer(path, access_token);
@@ -51,7 +50,7 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
   });
 
   it("respond with null for missing fields, and with later changes [D-TOKEN-16, D-TOKEN-17]", async () => {
-    const { access_token } = await news[kind].tokens({}, BOB);
+    const { access_token } = await news[kind].signIn(BOB);
     const { sub } = running.bob;
     const none = { name: null, surname: null, date_of_birth: null, gender: null };
     expect((await news[kind].profile(access_token)).body).toEqual({ sub, email: BOB.email, ...none });
@@ -64,28 +63,28 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
   });
 
   it("agree with the ID token [USERINFO-4, RES-ID-2]", async () => {
-    const { id_token = "" } = await news.openid.tokens({ scope: "openid" });
+    const { id_token = "" } = await news.openid.signIn(ADA, { scope: "openid" });
     const { sub, email } = decodeJwt(id_token);
-    const { access_token } = await news[kind].tokens();
+    const { access_token } = await news[kind].signIn(ADA);
     expect((await news[kind].userinfo(access_token)).body).toEqual({ sub, email });
   });
 
   it("accept tokens of the other deployment [D-DEPLOY-1]", async () => {
     const other = kind === "oauth2" ? news.openid : news.oauth2;
-    const { access_token } = await other.tokens();
+    const { access_token } = await other.signIn(ADA);
     expect((await news[kind].userinfo(access_token)).status).toBe(200);
     expect((await news[kind].profile(access_token)).status).toBe(200);
-    expectRefusal(await relyingParty(running, kind, SHOP).userinfo(access_token), "invalid_token", 401);
+    expectRefusal(await clientAt(running, kind, SHOP).userinfo(access_token), "invalid_token", 401);
   });
 
   it("are refused without client_id or a Bearer header", async () => {
-    const { access_token } = await news[kind].tokens();
+    const { access_token } = await news[kind].signIn(ADA);
     const authorization = `Bearer ${access_token}`;
     const paths = [...ALL[kind].userinfo, ...ALL[kind].profile, "/oauth2/revoke"];
     for (const path of paths) {
-      const get = (query: string, headers: HeadersInit = { authorization }): Promise<Answer> =>
+      const get = (query: string, headers: HeadersInit = { authorization }): Promise<TestAnswer> =>
         send(`${news[kind].base}${path}${query}`, { headers });
-      const requests: Promise<Answer>[] = [
+      const requests: Promise<TestAnswer>[] = [
         get(""),
         get("?client_id="),
         get("?client_id=news&client_id=news"),
@@ -106,13 +105,13 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
   });
 
   it("have one response for all invalid tokens [ERR-6, ERR-7, ERR-8, D-TOKEN-4]", async () => {
-    const { access_token, refresh_token } = await news[kind].tokens();
-    const ended = await news[kind].tokens();
+    const { access_token, refresh_token } = await news[kind].signIn(ADA);
+    const ended = await news[kind].signIn(ADA);
     await news[kind].revoke(ended.access_token);
     const paths = [...ALL[kind].userinfo, ...ALL[kind].profile, "/oauth2/revoke"];
     const texts = new Set<string>();
     for (const path of paths) {
-      const get = (client_id: string, token: string): Promise<Answer> =>
+      const get = (client_id: string, token: string): Promise<TestAnswer> =>
         send(`${news[kind].base}${path}?client_id=${client_id}`, {
           headers: { authorization: `Bearer ${token}`, accept: "text/html" },
         });
@@ -133,7 +132,7 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
   });
 
   it("respond with 401 and WWW-Authenticate to a client registered for standard statuses [D-TOKEN-2]", async () => {
-    const shop = relyingParty(running, kind, SHOP);
+    const shop = clientAt(running, kind, SHOP);
     for (const path of [...ALL[kind].userinfo, ...ALL[kind].profile, "/oauth2/revoke"]) {
       const bad = await shop.bearer(path, "unknown");
       expectRefusal(bad, "invalid_token", 401);
@@ -146,7 +145,7 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
       expect(repeated.status).toBe(400);
     }
     // The client in the query decides, not the one that the token was issued to.
-    const [own, others] = [await shop.tokens(), await news[kind].tokens()];
+    const [own, others] = [await shop.signIn(ADA), await news[kind].signIn(ADA)];
     for (const path of [...ALL[kind].userinfo, ...ALL[kind].profile, "/oauth2/revoke"]) {
       expectRefusal(await shop.bearer(path, others.access_token), "invalid_token", 401);
       expectRefusal(await news[kind].bearer(path, own.access_token), "invalid_token");
@@ -156,7 +155,7 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
 
 describe.each(KINDS)("the documented revoke, %s", (kind) => {
   it.each(["GET", "POST"] as const)("by %s ends exactly the presented access token, once", async (method) => {
-    const tokens = await news[kind].tokens();
+    const tokens = await news[kind].signIn(ADA);
     const sibling = readTokens(await news[kind].refresh(tokens.refresh_token));
     const answer = await news[kind].revoke(tokens.access_token, method);
     expect([answer.status, answer.text]).toEqual([200, "{}"]);
@@ -168,7 +167,7 @@ describe.each(KINDS)("the documented revoke, %s", (kind) => {
   });
 
   it("succeeds for one of twenty concurrent requests [D-TOKEN-18]", async () => {
-    const { access_token } = await news[kind].tokens();
+    const { access_token } = await news[kind].signIn(ADA);
     const answers = await Promise.all(Array.from({ length: 20 }, () => news[kind].revoke(access_token)));
     const won = answers.filter(({ status }) => status === 200);
     expect(won).toHaveLength(1);
@@ -176,7 +175,7 @@ describe.each(KINDS)("the documented revoke, %s", (kind) => {
   });
 
   it("ignores prefetch requests [D-TOKEN-18]", async () => {
-    const { access_token } = await news[kind].tokens();
+    const { access_token } = await news[kind].signIn(ADA);
     const prefetches: Record<string, string>[] = [
       { "sec-purpose": "prefetch" },
       { "sec-purpose": "prefetch;prerender" },
@@ -190,7 +189,7 @@ describe.each(KINDS)("the documented revoke, %s", (kind) => {
   });
 
   it("accepts no token and client_id in the form, and refuses ambiguous requests [D-TOKEN-19]", async () => {
-    const { access_token } = await news[kind].tokens();
+    const { access_token } = await news[kind].signIn(ADA);
     const { client_id, client_secret } = NEWS;
     const authorization = `Bearer ${access_token}`;
     const post = (query: string, form: Record<string, string>, headers: Record<string, string> = {}) =>
@@ -217,19 +216,15 @@ describe.each(KINDS)("the documented revoke, %s", (kind) => {
 });
 
 describe.each(KINDS)("RFC 7009 revocation, %s", (kind) => {
-  function revoke(token: string, client = NEWS, form: Record<string, string> = {}): Promise<Answer> {
-    return send(`${news[kind].base}/oauth2/revoke`, {
-      method: "POST",
-      headers: { authorization: basic(client) },
-      body: new URLSearchParams({ token, ...form }),
-    });
+  function revoke(token: string, client = NEWS, form: Record<string, string> = {}): Promise<TestAnswer> {
+    return clientAt(running, kind, client).post("/oauth2/revoke", { token, ...form });
   }
 
   it("ends an access token alone and a refresh token with its family [D-DEPLOY-4, D-TOKEN-19]", async () => {
     for (const token_type_hint of ["", "access_token", "refresh_token", "nonsense"]) {
       const hint: Record<string, string> = token_type_hint === "" ? {} : { token_type_hint };
-      const tokens = await news[kind].tokens();
-      const other = await news[kind].tokens();
+      const tokens = await news[kind].signIn(ADA);
+      const other = await news[kind].signIn(ADA);
       const sibling = readTokens(await news[kind].refresh(tokens.refresh_token));
       expect((await revoke(tokens.access_token, NEWS, hint)).text).toBe("{}");
       expect(await isAlive(news[kind], tokens.access_token)).toBe(false);
@@ -243,7 +238,7 @@ describe.each(KINDS)("RFC 7009 revocation, %s", (kind) => {
   });
 
   it("is 200 for unknown, ended and other clients' tokens, and ends nothing [D-TOKEN-19]", async () => {
-    const tokens = await news[kind].tokens();
+    const tokens = await news[kind].signIn(ADA);
     for (const token of ["unknown", "ž", tokens.access_token, tokens.refresh_token]) {
       expect((await revoke(token, SHOP)).status).toBe(200);
     }
@@ -255,7 +250,7 @@ describe.each(KINDS)("RFC 7009 revocation, %s", (kind) => {
   });
 
   it("requires the client's secret, by Basic or in the form [D-TOKEN-7, D-TOKEN-19]", async () => {
-    const tokens = await news[kind].tokens();
+    const tokens = await news[kind].signIn(ADA);
     expectRefusal(await revoke(tokens.access_token, { ...NEWS, client_secret: "wrong" }), "invalid_client");
     expect(await isAlive(news[kind], tokens.access_token)).toBe(true);
     const { client_id, client_secret } = NEWS;
@@ -267,7 +262,7 @@ describe.each(KINDS)("RFC 7009 revocation, %s", (kind) => {
 
 it("a DPoP-bound token is not accepted as a bearer token [D-TOKEN-4]", async () => {
   const bound = await startService({ config: { features: { dpop: true } } });
-  const party = relyingParty(bound, "openid", NEWS);
+  const party = clientAt(bound, "openid", NEWS);
   const { privateKey, publicKey } = await generateKeyPair("ES256");
   const jwk = await exportJWK(publicKey);
   const proof = await new SignJWT({
@@ -278,8 +273,8 @@ it("a DPoP-bound token is not accepted as a bearer token [D-TOKEN-4]", async () 
     .setProtectedHeader({ alg: "ES256", typ: "dpop+jwt", jwk })
     .setIssuedAt()
     .sign(privateKey);
-  const code = await party.code();
-  const form = { grant_type: "authorization_code", code, redirect_uri: party.redirectUri };
+  const code = await party.code(ADA);
+  const form = { grant_type: "authorization_code", code, redirect_uri: party.redirect_uri };
   const { body } = await party.token(form, { authorization: basic(NEWS), dpop: proof });
   expect(body["token_type"]).toBe("DPoP");
   for (const path of [...ALL.openid.userinfo, ...ALL.openid.profile, "/oauth2/revoke"]) {

@@ -1,7 +1,8 @@
 /** A sign-in with a redirect address that is not registered: what the answer shows, the log and the audit. */
 import { join } from "node:path";
 import { expect, it } from "@jest/globals";
-import { relyingParty, send } from "./relying-party.ts";
+import { clientAt } from "./clients.ts";
+import { send } from "../../testing/test-client.ts";
 import { NEWS, type RunningService, startService } from "./running-service.ts";
 import { newStorage } from "../servers/storage.ts";
 import { newFolder } from "../closing.ts";
@@ -13,7 +14,7 @@ const SHOWN = "https://news.example/callback?x=%22%3Cscript%3Ealert(1)%3C/script
 let running: RunningService;
 
 const wrongRequest = (kind: "oauth2" | "openid"): string =>
-  relyingParty(running, kind, NEWS).authorizeUrl({ redirect_uri: WRONG });
+  clientAt(running, kind, NEWS).authorizeUrl({ redirect_uri: WRONG });
 const warnings = (): string[] => running.log.filter((line) => line.includes("redirect_uris"));
 
 async function recorded(): Promise<readonly { readonly count: number; readonly subject: string | null }[]> {

@@ -1,11 +1,12 @@
 /** Every form of the account pages, sent in every wrong way. Nothing may change. */
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import { type Person, send, signIn } from "../flows/relying-party.ts";
+import { send, type TestVisitor } from "../../testing/test-client.ts";
+import { signIn } from "../flows/clients.ts";
 import { BOB, useService } from "../flows/running-service.ts";
 
 let people = 0;
-let person: Person & { readonly sub: string };
+let person: TestVisitor & { readonly sub: string };
 let browser: Browser;
 
 const running = useService({

@@ -1,9 +1,11 @@
 /** Valid requests to every page under `{base}/account`, including the console. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { DeploymentKind } from "../../config/configuration.ts";
+import { endpointsOf } from "../../config/deployments.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Form } from "../../testing/browser/forms.ts";
-import { signedIn } from "../flows/relying-party.ts";
+import { signedIn } from "../flows/clients.ts";
 import { OPERATOR, type RunningService } from "../flows/running-service.ts";
 import { formOf } from "../interactions/console-visitor.ts";
 
@@ -45,12 +47,16 @@ export const ACCOUNT_PAGES: readonly { readonly path: string; readonly methods: 
   { path: "/account/people/:uid", methods: ["GET", "HEAD", "POST"] },
 ];
 
-/** A table of endpoints with all account pages instead of their one row. */
-export function withAccountPages<Row extends { readonly name: string }>(
-  rows: readonly Row[],
-): readonly (Row | (typeof ACCOUNT_PAGES)[number])[] {
-  return [...rows.filter(({ name }) => name !== "account"), ...ACCOUNT_PAGES];
-}
+/** All endpoints of both deployments, with every account page, and a path that matches each. */
+export const targetsOf = (running: Readonly<Record<DeploymentKind, string>>) =>
+  (["oauth2", "openid"] as const).flatMap((kind) => {
+    const rows = endpointsOf({ kind, post: false }).filter(({ name }) => name !== "account");
+    return [...rows, ...ACCOUNT_PAGES].map(({ path, methods }) => {
+      const step = path.startsWith("/clients/") ? "logo" : "login";
+      const address = running[kind] + path.replace(":uid", "some-id").replace(":step", step);
+      return { kind, path, methods, target: new URL(address).pathname };
+    });
+  });
 
 /** An unused port. */
 async function nobodysPort(): Promise<number> {

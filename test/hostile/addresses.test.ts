@@ -1,8 +1,7 @@
 import { beforeAll, describe, expect, it } from "@jest/globals";
-import { endpointsOf } from "../../config/deployments.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
-import { send } from "../flows/relying-party.ts";
-import { fillConsole, withAccountPages } from "./account-samples.ts";
+import { send } from "../../testing/test-client.ts";
+import { fillConsole, targetsOf } from "./account-samples.ts";
 import { useObserved } from "./observed-service.ts";
 import { sendRaw } from "./raw.ts";
 import { type Sample, samples, sendSample } from "./requests.ts";
@@ -19,46 +18,40 @@ beforeAll(async () => {
 describe("paths", () => {
   it("match exactly; other spellings are left to the host application [D-DEPLOY-11]", async () => {
     const wrong: unknown[] = [];
-    for (const kind of KINDS) {
-      for (const { path, methods } of withAccountPages(endpointsOf({ kind, post: false }))) {
-        const target = new URL(
-          running[kind] +
-            path.replace(":uid", "some-id").replace(":step", path.startsWith("/clients/") ? "logo" : "login"),
-        ).pathname;
-        const last = target.lastIndexOf("/");
-        for (const variant of [
-          target.toUpperCase(),
-          target.replace(/[a-z](?=[^a-z]*$)/, (letter) => letter.toUpperCase()),
-          `${target}/`,
-          `${target}//`,
-          `/${target}`,
-          target.replace(/\/(?=[^/]+$)/, "%2f"),
-          target.replace(/\/(?=[^/]+$)/, "//"),
-          target.replace(/\/(?=[^/]+$)/, "/./"),
-          target.replace(/\/(?=[^/]+$)/, "/x/../"),
-          target.replace(/\/(?=[^/]+$)/, "\\"),
-          `${target.slice(0, last + 1)}%${target.charCodeAt(last + 1).toString(16)}${target.slice(last + 2)}`,
-          `${target};x=1`,
-          `${target}.json`,
-          `${target}%00`,
-          `${target}%20`,
-          `/x/..${target}`,
-          `${running.origin}${target}`,
-        ]) {
-          if (!/^(?:\/|http)/.test(variant)) continue;
-          // In a path with `:uid`, these are other ids.
-          if (
-            /:uid$|:step$|\/receivers$/.test(path) &&
-            /^[\w/-]+$/.test(variant) &&
-            variant.startsWith(target.slice(0, last + 1)) &&
-            !variant.endsWith("/")
-          )
-            continue;
-          const { status, headers } = await raw(methods[0] ?? "GET", variant);
-          // The host's empty 404 for discovery says where it is.
-          const isHosts = headers.get("x-host") === "yes" || variant.includes("/.well-known/");
-          if (status !== 404 || !isHosts) wrong.push([variant, status]);
-        }
+    for (const { path, methods, target } of targetsOf(running)) {
+      const last = target.lastIndexOf("/");
+      for (const variant of [
+        target.toUpperCase(),
+        target.replace(/[a-z](?=[^a-z]*$)/, (letter) => letter.toUpperCase()),
+        `${target}/`,
+        `${target}//`,
+        `/${target}`,
+        target.replace(/\/(?=[^/]+$)/, "%2f"),
+        target.replace(/\/(?=[^/]+$)/, "//"),
+        target.replace(/\/(?=[^/]+$)/, "/./"),
+        target.replace(/\/(?=[^/]+$)/, "/x/../"),
+        target.replace(/\/(?=[^/]+$)/, "\\"),
+        `${target.slice(0, last + 1)}%${target.charCodeAt(last + 1).toString(16)}${target.slice(last + 2)}`,
+        `${target};x=1`,
+        `${target}.json`,
+        `${target}%00`,
+        `${target}%20`,
+        `/x/..${target}`,
+        `${running.origin}${target}`,
+      ]) {
+        if (!/^(?:\/|http)/.test(variant)) continue;
+        // In a path with `:uid`, these are other ids.
+        if (
+          /:uid$|:step$|\/receivers$/.test(path) &&
+          /^[\w/-]+$/.test(variant) &&
+          variant.startsWith(target.slice(0, last + 1)) &&
+          !variant.endsWith("/")
+        )
+          continue;
+        const { status, headers } = await raw(methods[0] ?? "GET", variant);
+        // The host's empty 404 for discovery says where it is.
+        const isHosts = headers.get("x-host") === "yes" || variant.includes("/.well-known/");
+        if (status !== 404 || !isHosts) wrong.push([variant, status]);
       }
     }
     expect(wrong).toEqual([]);

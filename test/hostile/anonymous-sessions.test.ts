@@ -1,11 +1,12 @@
 /** Anonymous requests can't fill the storage with sessions. */
 import { describe, expect, it } from "@jest/globals";
 import type { Browser } from "../../testing/browser/browser.ts";
-import { type Answer, type RelyingParty, relyingParty, send } from "../flows/relying-party.ts";
+import { send, type TestAnswer, type TestClient } from "../../testing/test-client.ts";
+import { clientAt } from "../flows/clients.ts";
 import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 
 let running: RunningService;
-let news: RelyingParty;
+let news: TestClient;
 
 /** @param points for new interactions from one address. */
 async function start(points: number): Promise<void> {
@@ -13,12 +14,12 @@ async function start(points: number): Promise<void> {
     config: { rateLimits: { interactions: { points, seconds: 900 } } },
   });
   await running.service.clients.update("news", { post_logout_redirect_uris: [AFTER] });
-  news = relyingParty(running, "oauth2", NEWS);
+  news = clientAt(running, "oauth2", NEWS);
 }
 
 const AFTER = "http://127.0.0.1:4000/signed-out";
 
-const logout = (cookie: string, parameters: Record<string, string> = {}): Promise<Answer> =>
+const logout = (cookie: string, parameters: Record<string, string> = {}): Promise<TestAnswer> =>
   send(`${running.openid}/oauth2/logout?${new URLSearchParams(parameters)}`, {
     headers: cookie === "" ? {} : { cookie },
   });
@@ -27,7 +28,7 @@ const cookieOf = (browser: Browser): string => browser.jar.header(new URL(news.b
 /** A cookie that the service has signed, of a session that is over. */
 async function ended(): Promise<string> {
   const browser = news.browser();
-  await news.code({}, ADA, browser);
+  await news.code({ ...ADA, browser });
   const before = cookieOf(browser);
   await running.service.accounts.endSessions(running.ada.sub);
   return before;
@@ -75,7 +76,7 @@ describe("anonymous sessions", () => {
   it("use no points of signed-in users", async () => {
     await start(1);
     const browser = news.browser();
-    await news.code({}, ADA, browser);
+    await news.code({ ...ADA, browser });
     for (let count = 0; count < 3; count += 1) expect((await logout(cookieOf(browser))).status).toBe(200);
   });
 });

@@ -2,7 +2,8 @@ import { createHmac } from "node:crypto";
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { exportJWK, exportSPKI, generateKeyPair, type JWK, type JWTPayload, SignJWT } from "jose";
 import type { EndpointName } from "../../config/deployments.ts";
-import { relyingParty, send } from "../flows/relying-party.ts";
+import { clientAt } from "../flows/clients.ts";
+import { send } from "../../testing/test-client.ts";
 import { NEWS, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
 import { newStorage } from "../servers/storage.ts";
 import { fillConsole, WITH_CONSOLE } from "./account-samples.ts";
@@ -208,7 +209,7 @@ describe("broken JWTs", () => {
   });
 
   it("as an id_token_hint are 400 at the logout endpoint, and an error for the client at the authorization endpoint [D-DEPLOY-4]", async () => {
-    const news = relyingParty(running, "openid", NEWS);
+    const news = clientAt(running, "openid", NEWS);
     // Hints may have expired (OpenID Connect RP-Initiated Logout 1.0 section 2).
     for (const [what, id_token_hint] of jwts.filter(([name]) => name !== "expired")) {
       const logout = `${running.openid}/oauth2/logout?${new URLSearchParams({ id_token_hint })}`;

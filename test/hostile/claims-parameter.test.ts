@@ -3,14 +3,15 @@ import * as fc from "fast-check";
 import { decodeJwt } from "jose";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
-import { basic, readTokens, relyingParty, send, signIn } from "../flows/relying-party.ts";
+import { basic, readTokens, send } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "../flows/clients.ts";
 import { PARTNER, useService } from "../flows/running-service.ts";
 import { PLANTED } from "./verdict.ts";
 
 let browser: Browser;
 
 const running = useService({});
-const partner = relyingParty(running, "openid", PARTNER);
+const partner = clientAt(running, "openid", PARTNER);
 /** A signed-in browser that has given no consent. */
 beforeEach(async () => {
   browser = partner.browser();
@@ -34,7 +35,7 @@ const WAYS: readonly [way: string, address: (claims: string) => Promise<string>]
     "pushed",
     async (claims) => {
       const { client_id } = PARTNER;
-      const redirect_uri = partner.redirectUri;
+      const redirect_uri = partner.redirect_uri;
       const form = { client_id, redirect_uri, response_type: "code", scope: "openid", claims };
       const { status, body } = await send(`${running.openid}/oauth2/par`, {
         method: "POST",
@@ -129,7 +130,11 @@ describe("the claims parameter", () => {
   it("accepts at most 8,192 bytes, with or without openid [D-CLAIMS-2]", async () => {
     expect(Buffer.byteLength(padded(8_192))).toBe(8_192);
     const push = async (claims: string, scope: string): Promise<number> => {
-      const form = { client_id: PARTNER.client_id, redirect_uri: partner.redirectUri, response_type: "code" };
+      const form = {
+        client_id: PARTNER.client_id,
+        redirect_uri: partner.redirect_uri,
+        response_type: "code",
+      };
       const body = new URLSearchParams({ ...form, scope, claims });
       const headers = { authorization: basic(PARTNER) };
       return (await send(`${running.openid}/oauth2/par`, { method: "POST", headers, body })).status;
@@ -140,7 +145,7 @@ describe("the claims parameter", () => {
     expect(await push(JSON.stringify({ userinfo: names }), "openid")).toBe(400);
     expect(await push(padded(8_192), "email")).toBe(201);
     expect(await push(padded(8_194), "email")).toBe(400);
-    const oauth2 = relyingParty(running, "oauth2", PARTNER);
+    const oauth2 = clientAt(running, "oauth2", PARTNER);
     await browser.get(oauth2.authorizeUrl({ scope: "openid email", claims: `{"userinfo":{"${P}":null}}` }));
     expect([browser.status, browser.html.includes(P)]).toEqual([200, false]);
   });

@@ -1,11 +1,18 @@
 /** Guessing the codes of devices, asking for too many, and two processes that get the same answer at once. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import * as openid from "openid-client";
 import type { Browser } from "../../testing/browser/browser.ts";
-import { type Codes, decide, DeviceParty, enter, FRAME, TELEVISION } from "../flows/device-party.ts";
-import { type Answer, type Person, send } from "../flows/relying-party.ts";
+import { compare, connect, decide, enter, FRAME, TELEVISION, visit } from "../flows/devices.ts";
+import { clientAt } from "../flows/clients.ts";
+import {
+  type TestClient,
+  type DeviceCodes,
+  send,
+  type TestAnswer,
+  type TestVisitor,
+} from "../../testing/test-client.ts";
 import { ADA, BOB, type RunningService, startService, storageIn } from "../flows/running-service.ts";
-import { type Processes, startProcesses } from "../hosting/processes.ts";
+import { useTwoProcesses } from "../hosting/processes.ts";
 import { rounds } from "../rounds.ts";
 import type { StorageConfig } from "../servers/storage.ts";
 import { newFolder } from "../closing.ts";
@@ -13,7 +20,7 @@ import { newFolder } from "../closing.ts";
 let folder: string;
 let storage: StorageConfig;
 let running: RunningService;
-let party: DeviceParty;
+let party: TestClient;
 /** The mails that were sent: recipient and text. */
 const mails: { readonly to: string; readonly text: string }[] = [];
 beforeAll(async () => {
@@ -31,13 +38,13 @@ beforeAll(async () => {
     },
   });
   for (const client of [TELEVISION, FRAME]) await running.service.clients.register(client);
-  party = new DeviceParty(running, "openid");
+  party = clientAt(running, "openid", TELEVISION);
 });
 
 const from = (address: string): Record<string, string> => ({ "x-forwarded-for": address });
 
 let people = 0;
-async function newcomer(): Promise<Person> {
+async function newcomer(): Promise<TestVisitor> {
   people += 1;
   const person = { username: `guesser-${people}`, password: "the password of a guesser" };
   await running.service.accounts.create({ email: `guesser-${people}@example.com`, ...person });
@@ -45,7 +52,12 @@ async function newcomer(): Promise<Person> {
 }
 
 /** The form of a page, sent from an address to a process. */
-function post(browser: Browser, fields: Record<string, string>, address: string, base = ""): Promise<Answer> {
+function post(
+  browser: Browser,
+  fields: Record<string, string>,
+  address: string,
+  base = "",
+): Promise<TestAnswer> {
   const form = browser.form("user_code");
   const action = base === "" ? form.action.href : `${base}/device`;
   return send(action, {
@@ -60,8 +72,8 @@ const WRONG = "BCDFGHJKLMNPQRSTVWXZ";
 
 describe("guessing codes", () => {
   it("ends for an account after ten in 15 minutes, from 1,000 addresses [D-DEVICE-2]", async () => {
-    const codes = await party.codes({}, from("192.0.2.1"));
-    const browser = await party.visit(codes, await newcomer(), { headers: from("192.0.2.2") });
+    const codes = await party.deviceCodes({}, from("192.0.2.1"));
+    const browser = await visit(codes, await newcomer(), { headers: from("192.0.2.2") });
     const guesses = Array.from({ length: 1_000 }, (_each, guess) => ({
       user_code: WRONG[guess % 20]!.repeat(7) + WRONG[Math.floor(guess / 20) % 20]!,
       // A guess may also come as an answer, as if the code had been compared.
@@ -81,15 +93,15 @@ describe("guessing codes", () => {
     expect(Number(limited.headers.get("retry-after"))).toBeGreaterThan(0);
     expect(limited.text).toContain("Too many wrong codes.");
     // Nobody else is stopped by it.
-    await party.connect(codes, BOB);
+    await connect(codes, BOB);
     expect((await party.poll(codes)).status).toBe(200);
   });
 
   it("ends for an address that names others before itself [D-DEVICE-2]", async () => {
-    const codes = await party.codes({}, from("192.0.2.9"));
+    const codes = await party.deviceCodes({}, from("192.0.2.9"));
     const statuses: number[] = [];
     for (let each = 0; each < 11; each += 1) {
-      const browser = await party.visit(codes, await newcomer(), { headers: from(`192.0.2.${10 + each}`) });
+      const browser = await visit(codes, await newcomer(), { headers: from(`192.0.2.${10 + each}`) });
       for (let guess = 0; guess < 10; guess += 1) {
         const forged = `10.${each}.${guess}.7, 203.0.113.77`;
         statuses.push((await post(browser, { user_code: WRONG[guess]!.repeat(8) }, forged)).status);
@@ -100,9 +112,9 @@ describe("guessing codes", () => {
 
   it("by a neighbor behind the same address stops nobody else there [D-DEVICE-2]", async () => {
     const address = "203.0.113.9";
-    const codes = await party.codes({}, from("192.0.2.3"));
-    const visit = async () => party.visit(codes, await newcomer(), { headers: from("192.0.2.4") });
-    const [neighbor, person] = [await visit(), await visit()];
+    const codes = await party.deviceCodes({}, from("192.0.2.3"));
+    const visitor = async () => visit(codes, await newcomer(), { headers: from("192.0.2.4") });
+    const [neighbor, person] = [await visitor(), await visitor()];
     const statuses: number[] = [];
     for (let guess = 0; guess < 12; guess += 1)
       statuses.push((await post(neighbor, { user_code: WRONG[guess]!.repeat(8) }, address)).status);
@@ -111,8 +123,8 @@ describe("guessing codes", () => {
   });
 
   it("counts guesses that come at once, and right codes not at all [D-DEVICE-2]", async () => {
-    const codes = await party.codes({}, from("192.0.2.5"));
-    const browser = await party.visit(codes, await newcomer(), { headers: from("192.0.2.6") });
+    const codes = await party.deviceCodes({}, from("192.0.2.5"));
+    const browser = await visit(codes, await newcomer(), { headers: from("192.0.2.6") });
     for (let each = 0; each < 15; each += 1)
       expect((await post(browser, { user_code: codes.user_code }, "192.0.2.7")).status).toBe(200);
     const answers = await Promise.all(
@@ -123,7 +135,7 @@ describe("guessing codes", () => {
   });
 
   it("needs a sign-in: nobody learns about a code without one [D-DEVICE-2]", async () => {
-    const codes = await party.codes({}, from("192.0.2.8"));
+    const codes = await party.deviceCodes({}, from("192.0.2.8"));
     for (const user_code of [codes.user_code, "BBBB-BBBB"]) {
       const answer = await send(`${party.base}/device`, {
         method: "POST",
@@ -149,22 +161,27 @@ describe("guessing codes", () => {
 describe("asking for codes", () => {
   it("ends after 100 in 15 minutes for one client from one address [D-DEVICE-1]", async () => {
     const address = "198.51.100.77";
-    const answers: Answer[] = [];
-    for (let each = 0; each < 102; each += 1) answers.push(await party.request({}, from(address)));
+    const answers: TestAnswer[] = [];
+    for (let each = 0; each < 102; each += 1)
+      answers.push(await party.post("/oauth2/device", {}, from(address)));
     expect(answers.map(({ status }) => status)).toEqual([...Array<number>(100).fill(200), 429, 429]);
     expect(answers.at(-1)?.body["error"]).toBe("temporarily_unavailable");
     expect(Number(answers.at(-1)?.headers.get("retry-after"))).toBeGreaterThan(0);
-    expect((await new DeviceParty(running, "openid", FRAME).request({}, from(address))).status).toBe(200);
-    expect((await party.request({}, from("198.51.100.78"))).status).toBe(200);
-    expect((await new DeviceParty(running, "oauth2").request({}, from(address))).status).toBe(429);
+    expect((await clientAt(running, "openid", FRAME).post("/oauth2/device", {}, from(address))).status).toBe(
+      200,
+    );
+    expect((await party.post("/oauth2/device", {}, from("198.51.100.78"))).status).toBe(200);
+    expect(
+      (await clientAt(running, "oauth2", TELEVISION).post("/oauth2/device", {}, from(address))).status,
+    ).toBe(429);
   });
 });
 
 describe("the person", () => {
   it("gets one mail about the device, without the code [D-DEVICE-2]", async () => {
-    const codes = await party.codes({}, from("192.0.2.20"));
+    const codes = await party.deviceCodes({}, from("192.0.2.20"));
     mails.length = 0;
-    await party.connect(codes, ADA);
+    await connect(codes, ADA);
     for (let tries = 0; tries < 1_000 && mails.length === 0; tries += 1)
       await new Promise((resolve) => void setTimeout(resolve, 50));
     const about = mails.filter(({ text }) => text.includes("News on TV"));
@@ -172,8 +189,8 @@ describe("the person", () => {
       { to: ADA.email, text: expect.stringContaining("A device was connected to your account") },
     ]);
     expect(about[0]?.text).not.toContain(codes.user_code);
-    const refused = await party.codes({}, from("192.0.2.20"));
-    await decide(await party.compare(refused), "refuse");
+    const refused = await party.deviceCodes({}, from("192.0.2.20"));
+    await decide(await compare(refused), "refuse");
     expect(mails.filter(({ text }) => text.includes("News on TV"))).toHaveLength(1);
   });
 });
@@ -184,7 +201,7 @@ describe("openid-client", () => {
       execute: [openid.allowInsecureRequests],
     });
     const begun = await openid.initiateDeviceAuthorization(config, { scope: "openid email" });
-    await party.connect(begun as unknown as Codes);
+    await connect(begun as unknown as DeviceCodes);
     const tokens = await openid.pollDeviceAuthorizationGrant(config, { ...begun, interval: 1 });
     expect(tokens.claims()?.sub).toBe(running.ada.sub);
     expect(await openid.fetchUserInfo(config, tokens.access_token, running.ada.sub)).toMatchObject({
@@ -199,7 +216,7 @@ describe("openid-client", () => {
       execute: [openid.allowInsecureRequests],
     });
     const begun = await openid.initiateDeviceAuthorization(config, {});
-    const browser = await party.visit(begun as unknown as Codes);
+    const browser = await visit(begun as unknown as DeviceCodes);
     await decide(await enter(browser, begun.user_code), "refuse");
     await expect(
       openid.pollDeviceAuthorizationGrant(config, { ...begun, interval: 1 }),
@@ -210,30 +227,24 @@ describe("openid-client", () => {
 });
 
 describe("two processes on one storage", () => {
-  let processes: Processes;
-  /** Base URLs of the OpenID Connect deployment at each process. */
-  let bases: string[] = [];
-
-  beforeAll(async () => {
-    const deployments = { oauth2: { url: running.oauth2 }, openid: { url: running.openid } };
-    processes = await startProcesses(2, { ...storage, deployments });
-    bases = processes.ports.map((port) => `http://127.0.0.1:${port}/openid`);
-  }, 60_000);
-  afterAll(() => processes.end());
+  const bases = useTwoProcesses(() => ({
+    ...storage,
+    deployments: { oauth2: { url: running.oauth2 }, openid: { url: running.openid } },
+  }));
 
   /** The device, at each process. */
-  const devices = (): DeviceParty[] =>
-    bases.map((base) => new DeviceParty({ ...running, openid: base }, "openid"));
+  const devices = (): TestClient[] =>
+    bases.map((base) => clientAt({ ...running, openid: base }, "openid", TELEVISION));
 
   it("let one of two people decide, count every poll, and give the tokens once [D-DEVICE-2, D-DEVICE-3]", async () => {
     for (let round = 0; round < rounds(4, 20); round += 1) {
-      const codes = await party.codes({}, from(`192.0.2.${100 + round}`));
+      const codes = await party.deviceCodes({}, from(`192.0.2.${100 + round}`));
       const pending = await Promise.all([...devices(), ...devices()].map((device) => device.poll(codes)));
       const errors = pending.map(({ body }) => body["error"]);
       expect(errors.filter((error) => error === "authorization_pending")).toHaveLength(1);
       expect(errors.filter((error) => error === "slow_down")).toHaveLength(3);
 
-      const [ada, bob] = [await party.compare(codes, ADA), await party.compare(codes, BOB)];
+      const [ada, bob] = [await compare(codes, ADA), await compare(codes, BOB)];
       const fields = { action: "connect" };
       const answers = await Promise.all([
         post(ada, fields, "192.0.2.1", bases[0]),

@@ -3,7 +3,8 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { beforeAll, expect, it } from "@jest/globals";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { createPasswords } from "../../accounts/passwords/passwords.ts";
-import { type RelyingParty, relyingParty } from "../flows/relying-party.ts";
+import type { TestClient } from "../../testing/test-client.ts";
+import { clientAt } from "../flows/clients.ts";
 import { NEWS, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
 import { rounds } from "../rounds.ts";
 import { defaults } from "../../config/schema.ts";
@@ -14,7 +15,7 @@ const COST = { memory: 7168, passes: 5 };
 const PASSWORD = "a lighthouse in the fog";
 
 let running: RunningService;
-let news: RelyingParty;
+let news: TestClient;
 /** What the running request asks of the storage. */
 const request = new AsyncLocalStorage<string[]>();
 /** What all requests have asked of it, one text per request. */
@@ -80,7 +81,7 @@ beforeAll(async () => {
       clock: { virtual: true, now: () => now },
     },
   });
-  news = relyingParty(running, "oauth2", NEWS);
+  news = clientAt(running, "oauth2", NEWS);
   await running.service.clients.update(NEWS.client_id, { password_grant: true });
   const { password_hash } = await hashOf(PASSWORD);
   for (let number = 0; number < TRIES; number += 1)

@@ -7,8 +7,9 @@ import type { ArtifactQuery } from "../../records/artifacts/artifact.ts";
 import { Changes } from "../../records/records.ts";
 import { httpPeer } from "../notifier/peers.ts";
 import { TestClock } from "../../testing/test-clock.ts";
-import { DeviceParty, TELEVISION } from "../flows/device-party.ts";
-import { type RelyingParty, readTokens, relyingParty, signedIn } from "../flows/relying-party.ts";
+import { connect, TELEVISION } from "../flows/devices.ts";
+import { clientAt, signedIn } from "../flows/clients.ts";
+import { type TestClient, readTokens } from "../../testing/test-client.ts";
 import {
   ADA,
   NEWS,
@@ -21,14 +22,14 @@ const DAY = 86_400;
 
 let clock: TestClock;
 let running: RunningService;
-let news: RelyingParty;
+let news: TestClient;
 
 async function start(config: RunningOptions["config"] = {}): Promise<void> {
   clock = new TestClock();
   running = await startService({
     config: { clock, ...config },
   });
-  news = relyingParty(running, "openid", NEWS);
+  news = clientAt(running, "openid", NEWS);
 }
 beforeEach(() => start());
 
@@ -44,8 +45,8 @@ async function grants(client: string = NEWS.client_id): Promise<number> {
 describe("a grant", () => {
   it("lives as long as its code, and ten minutes, until the code is exchanged [D-OWN-2]", async () => {
     const browser = news.browser();
-    await news.code({}, ADA, browser);
-    const { refresh_token } = readTokens(await news.exchange(await news.code({}, ADA, browser)));
+    await news.code({ ...ADA, browser });
+    const { refresh_token } = readTokens(await news.exchange(await news.code({ ...ADA, browser })));
     expect(await grants()).toBe(2);
     clock.advance(60 + 659);
     expect(await grants()).toBe(2);
@@ -57,9 +58,9 @@ describe("a grant", () => {
 
   it("of a device lives as long as its code, and ten minutes, until the device fetches its tokens [D-OWN-2]", async () => {
     await running.service.clients.register(TELEVISION);
-    const television = new DeviceParty(running, "openid");
-    const [fetched, forgotten] = [await television.codes(), await television.codes()];
-    for (const codes of [fetched, forgotten]) await television.connect(codes);
+    const television = clientAt(running, "openid", TELEVISION);
+    const [fetched, forgotten] = [await television.deviceCodes(), await television.deviceCodes()];
+    for (const codes of [fetched, forgotten]) await connect(codes);
     const { body } = await television.poll(fetched);
     expect(await grants(TELEVISION.client_id)).toBe(2);
     clock.advance(600 + 660);
@@ -116,7 +117,7 @@ describe("an account that owns too much", () => {
     const logout = `http://127.0.0.1:${peer.port}/logout`;
     await running.service.clients.update(NEWS.client_id, { backchannel_logout_uri: logout });
     const other = news.browser();
-    await news.code({ scope: "openid" }, ADA, other);
+    await news.code({ ...ADA, browser: other }, { scope: "openid" });
     await multiply("Session", undefined, 2_000);
     const { promise: allDelivered, resolve } = Promise.withResolvers<void>();
     let delivered = 0;
@@ -144,10 +145,10 @@ describe("an account that owns too much", () => {
     await running.close();
     await start(LIMITLESS);
     await running.service.clients.register(TELEVISION);
-    const tokens = await news.tokens();
+    const tokens = await news.signIn(ADA);
     await multiply("Grant", NEWS.client_id, 5_000);
-    const television = new DeviceParty(running, "openid");
-    await television.connect(await television.codes());
+    const television = clientAt(running, "openid", TELEVISION);
+    await connect(await television.deviceCodes());
     await multiply("Grant", TELEVISION.client_id, 120);
     const browser = await signedIn(running.openid);
     const reads = countReads();

@@ -3,7 +3,8 @@ import { describe, expect, it } from "@jest/globals";
 import type { Clock } from "../../core/clock.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
-import { type Answer, type Person, type RelyingParty, relyingParty } from "../flows/relying-party.ts";
+import type { TestAnswer, TestClient, TestVisitor } from "../../testing/test-client.ts";
+import { clientAt } from "../flows/clients.ts";
 import {
   ADA,
   NEWS,
@@ -15,29 +16,29 @@ import {
 } from "../flows/running-service.ts";
 
 let running: RunningService;
-let news: RelyingParty;
-let shop: RelyingParty;
+let news: TestClient;
+let shop: TestClient;
 
 async function start(
   config: Omit<SignInServiceConfig, "deployments"> = {},
   more: Pick<RunningOptions, "deployments"> = {},
 ): Promise<void> {
   running = await startService({ ...more, config: { proxy: true, rateLimits: {}, ...config } });
-  news = relyingParty(running, "oauth2", NEWS);
-  shop = relyingParty(running, "oauth2", SHOP);
+  news = clientAt(running, "oauth2", NEWS);
+  shop = clientAt(running, "oauth2", SHOP);
   await running.service.clients.update("shop", { password_grant: true, error_status: "documented" });
 }
 
 const times = <T>(count: number, value: T): T[] => Array<T>(count).fill(value);
-const isLimited = ({ headers }: Answer): boolean => headers.has("retry-after");
-const wrong = (username: string): Person => ({ username, password: "this is not the password" });
+const isLimited = ({ headers }: TestAnswer): boolean => headers.has("retry-after");
+const wrong = (username: string): TestVisitor => ({ username, password: "this is not the password" });
 
 /** A browser in front of the login form. */
 const from = (address: string): Promise<Browser> =>
   news.browser({ headers: { "x-forwarded-for": address } }).get(news.authorizeUrl());
 
 /** Submits the form. @returns the status. The response has the next form. */
-async function submit(browser: Browser, { username, password }: Person): Promise<number> {
+async function submit(browser: Browser, { username, password }: TestVisitor): Promise<number> {
   return (await browser.submit(browser.form("password"), { username, password })).visits[0]!.status;
 }
 
@@ -82,7 +83,7 @@ async function formResponses(username: string, network: string): Promise<unknown
 
 /** All responses to clients: four to one, then two to another. */
 async function grantResponses(username: string) {
-  const answers: Answer[] = [];
+  const answers: TestAnswer[] = [];
   for (const client of [...times(4, news), ...times(2, shop)]) {
     answers.push(await client.password(wrong(username)));
   }

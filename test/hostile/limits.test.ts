@@ -2,13 +2,13 @@ import { afterEach, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import {
-  type Answer,
   basic,
-  type Person,
-  type RelyingParty,
-  relyingParty,
   send,
-} from "../flows/relying-party.ts";
+  type TestAnswer,
+  type TestClient,
+  type TestVisitor,
+} from "../../testing/test-client.ts";
+import { clientAt } from "../flows/clients.ts";
 import {
   ADA,
   BOB,
@@ -22,7 +22,7 @@ import {
 const WINDOW = 900;
 
 let running: RunningService;
-let news: RelyingParty;
+let news: TestClient;
 /** Milliseconds that are added to the service's clock. */
 let offset = 0;
 
@@ -32,7 +32,7 @@ async function start(config: Omit<SignInServiceConfig, "deployments"> = {}): Pro
     logsErrors: true,
     config: { clock: { virtual: true, now: () => Date.now() + offset }, rateLimits: {}, ...config },
   });
-  news = relyingParty(running, "oauth2", NEWS);
+  news = clientAt(running, "oauth2", NEWS);
 }
 
 afterEach(() => {
@@ -55,10 +55,10 @@ async function atLogin(
 }
 
 const from = (address: string): Promise<Browser> => atLogin({ "x-forwarded-for": address });
-const wrong = (username = "ada"): Person => ({ username, password: "this is not the password" });
+const wrong = (username = "ada"): TestVisitor => ({ username, password: "this is not the password" });
 
 /** Submits the form. @returns the status. The response has the next form. */
-async function submit(browser: Browser, { username, password }: Person): Promise<number> {
+async function submit(browser: Browser, { username, password }: TestVisitor): Promise<number> {
   return (await browser.submit(browser.form("password"), { username, password })).visits[0]!.status;
 }
 
@@ -69,7 +69,7 @@ async function submitWrong(browser: Browser, times: number, username = "ada"): P
 }
 
 const times = <T>(count: number, value: T): T[] => Array<T>(count).fill(value);
-const isLimited = ({ headers }: Answer): boolean => headers.has("retry-after");
+const isLimited = ({ headers }: TestAnswer): boolean => headers.has("retry-after");
 
 describe("the sign-in form", () => {
   it("allows ten wrong passwords for one account from one address, then responds with 429 until the window ends [D-TOKEN-21]", async () => {
@@ -94,7 +94,7 @@ describe("the sign-in form", () => {
     const browser = await atLogin();
     const { action, fields } = browser.form("password");
     const csrf = fields.find(([name]) => name === "csrf")?.[1] ?? "";
-    const guess = (password: string): Promise<Answer> =>
+    const guess = (password: string): Promise<TestAnswer> =>
       send(action.href, {
         method: "POST",
         headers: { accept: "text/html", cookie: browser.jar.header(action) },
@@ -145,7 +145,7 @@ describe("a flood of guesses from one network", () => {
     const neighbor = await from("198.51.100.1");
     const { action, fields } = browser.form("password");
     const csrf = fields.find(([name]) => name === "csrf")?.[1] ?? "";
-    const guess = (username: string, index: number): Promise<Answer> =>
+    const guess = (username: string, index: number): Promise<TestAnswer> =>
       send(action.href, {
         method: "POST",
         headers: {
@@ -155,13 +155,13 @@ describe("a flood of guesses from one network", () => {
         },
         body: new URLSearchParams({ csrf, username, password: "this is not the password" }),
       });
-    const answers: { readonly known: number; readonly answer: Answer }[] = [];
+    const answers: { readonly known: number; readonly answer: TestAnswer }[] = [];
     const over = new AbortController();
     let left = 700;
     const flood = Array.from({ length: left }, async (_, index) => {
       const known = index % 2;
       // A guess that was checked is followed by another: the flood lasts as long as the sign-in elsewhere, on any machine.
-      let answer: Answer;
+      let answer: TestAnswer;
       do {
         answer = await guess(known === 0 ? "ada" : "nobody", index);
         answers.push({ known, answer });
@@ -213,12 +213,12 @@ describe("the password grant", () => {
   });
 });
 
-const secret = (client_secret: string, headers: Record<string, string> = {}): Promise<Answer> =>
+const secret = (client_secret: string, headers: Record<string, string> = {}): Promise<TestAnswer> =>
   news.token(
     { grant_type: "refresh_token", refresh_token: "unknown" },
     { authorization: basic({ client_id: "news", client_secret }), ...headers },
   );
-const errors = (answers: Answer[]): unknown[] =>
+const errors = (answers: TestAnswer[]): unknown[] =>
   answers.map(({ status, body }) => `${status} ${String(body["error"])}`);
 
 describe("client secrets", () => {
@@ -233,7 +233,7 @@ describe("client secrets", () => {
     expect([...errors([right]), isLimited(right)]).toEqual(["400 invalid_client", true]);
     const elsewhere = await secret(NEWS.client_secret ?? "", { "x-forwarded-for": "192.0.2.1" });
     expect(errors([elsewhere])).toEqual(["400 invalid_grant"]);
-    const shop = relyingParty(running, "oauth2", SHOP);
+    const shop = clientAt(running, "oauth2", SHOP);
     expect((await shop.refresh("unknown")).body["error"]).toBe("invalid_grant");
     offset += Number(right.headers.get("retry-after")) * 1000;
     expect(errors([await secret(NEWS.client_secret ?? "")])).toEqual(["400 invalid_grant"]);
@@ -254,7 +254,7 @@ describe("new sign-ins", () => {
   it("from one address are limited: 429 as a page or JSON, without a new interaction [D-TOKEN-21]", async () => {
     await start({ proxy: true, rateLimits: { interactions: { points: 4, seconds: WINDOW } } });
     const known = news.browser({ headers: { "x-forwarded-for": "192.0.2.9" } });
-    await news.code({}, ADA, known);
+    await news.code({ ...ADA, browser: known });
     const statuses: number[] = [];
     for (let count = 0; count < 5; count += 1) statuses.push((await from("192.0.2.9")).status);
     expect(statuses).toEqual([200, 200, 200, 429, 429]);
@@ -269,7 +269,7 @@ describe("new sign-ins", () => {
     ]);
     expect([json.headers.getSetCookie(), json.headers.get("location")]).toEqual([[], null]);
     // Signed-in users and other addresses are not affected.
-    expect(await news.code({}, ADA, known)).toMatch(/^[\w-]{43}$/);
+    expect(await news.code({ ...ADA, browser: known })).toMatch(/^[\w-]{43}$/);
     expect((await from("192.0.2.10")).status).toBe(200);
     offset += Number(json.headers.get("retry-after")) * 1000;
     expect((await from("192.0.2.9")).status).toBe(200);
@@ -279,10 +279,10 @@ describe("new sign-ins", () => {
 describe("codes without a page", () => {
   it("are limited for one account: then the client gets temporarily_unavailable, and nothing is stored [D-OWN-1]", async () => {
     await start({ rateLimits: { authorizations: { points: 3, seconds: WINDOW } } });
-    const openid = relyingParty(running, "openid", NEWS);
+    const openid = clientAt(running, "openid", NEWS);
     const browser = news.browser();
     // The sign-in is a page, so its code takes no point.
-    await news.code({}, ADA, browser);
+    await news.code({ ...ADA, browser });
     const answers: (string | null | undefined)[] = [];
     for (let count = 0; count < 3; count += 1) answers.push(await openid.silently(browser));
     await running.service.accounts.unassign(running.ada.sub, [NEWS.service]);
@@ -303,11 +303,11 @@ describe("codes without a page", () => {
     expect(browser.form("error").fields).toContainEqual(["error", "temporarily_unavailable"]);
     // Another browser of the account has the same limit; other people, and those who see a page, are not affected.
     const another = news.browser();
-    await news.code({}, ADA, another);
+    await news.code({ ...ADA, browser: another });
     expect(await news.silently(another)).toBe("temporarily_unavailable");
-    expect(await news.code({ prompt: "login" }, ADA, browser)).toMatch(/^[\w-]{43}$/);
+    expect(await news.code({ ...ADA, browser }, { prompt: "login" })).toMatch(/^[\w-]{43}$/);
     const bob = news.browser();
-    await news.code({}, BOB, bob);
+    await news.code({ ...BOB, browser: bob });
     expect(await news.silently(bob)).toBe("code");
     const { items: records } = await running.service.audit.list({
       action: "grant.created",

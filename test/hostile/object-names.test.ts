@@ -5,7 +5,8 @@ import { readConfiguration } from "../../config/read.ts";
 import { applySeed } from "../../lib/index.ts";
 import type { Seed } from "../../lib/seed.ts";
 import type { SignInService } from "../../lib/service.ts";
-import { basic, relyingParty, send, signIn } from "../flows/relying-party.ts";
+import { basic, send } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "../flows/clients.ts";
 import { BOB, NEWS, PARTNER, UNLIMITED, useService } from "../flows/running-service.ts";
 import { rounds } from "../rounds.ts";
 import { fillConsole, WITH_CONSOLE } from "./account-samples.ts";
@@ -126,7 +127,7 @@ describe("in a request, such a name", () => {
   });
 
   it("is never shown on the consent page, nor is its value [D-IDENTIFIER-1]", async () => {
-    const partner = relyingParty(running, "openid", PARTNER);
+    const partner = clientAt(running, "openid", PARTNER);
     const items = async (name: string): Promise<unknown> => {
       const browser = partner.browser();
       const request = { scope: `openid email ${name}`, claims: claimsOf(name), ui_locales: name };

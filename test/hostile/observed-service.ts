@@ -1,6 +1,6 @@
 /** A service with the console in a host application, and requests as raw text. */
 import type { DeploymentKind } from "../../config/configuration.ts";
-import { relyingParty } from "../flows/relying-party.ts";
+import { clientAt } from "../flows/clients.ts";
 import { CALLBACK, NEWS, type RunningService, useService } from "../flows/running-service.ts";
 import { WITH_CONSOLE } from "./account-samples.ts";
 import { rawRequest, type RawAnswer, sendRaw } from "./raw.ts";
@@ -35,7 +35,7 @@ export function useObserved(): ObservedService {
     raw: (method, target, headers = {}, body = "") =>
       sendRaw(port(), rawRequest(method, target, headers, body)),
     authorizePath: (kind) =>
-      new URL(relyingParty(running, kind, NEWS).authorizeUrl()).pathname +
+      new URL(clientAt(running, kind, NEWS).authorizeUrl()).pathname +
       `?client_id=news&response_type=code&redirect_uri=${CALLBACK}`,
   };
 }

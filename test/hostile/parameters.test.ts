@@ -3,8 +3,8 @@ import { beforeAll, describe, expect, it } from "@jest/globals";
 import { generateKeyPair, exportJWK, SignJWT } from "jose";
 import { KINDS } from "../../records/all-kinds.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
-import { APP, newProof, PublicParty } from "../flows/public-party.ts";
-import { type Answer, basic, relyingParty, send } from "../flows/relying-party.ts";
+import { APP, clientAt } from "../flows/clients.ts";
+import { basic, newProof, send, type TestAnswer } from "../../testing/test-client.ts";
 import { NEWS, SHOP, useService } from "../flows/running-service.ts";
 
 const running = useService({
@@ -30,7 +30,7 @@ const ENDPOINTS: readonly [name: string, method: "GET" | "POST", path: string, R
   ["sign-out", "GET", "/openid/oauth2/logout", {}],
 ];
 
-function ask(method: "GET" | "POST", path: string, fields: [string, string][]): Promise<Answer> {
+function ask(method: "GET" | "POST", path: string, fields: [string, string][]): Promise<TestAnswer> {
   const search = new URLSearchParams(fields);
   const headers = { authorization: path.includes("userinfo") ? "Bearer x" : basic(NEWS) };
   return method === "GET"
@@ -38,7 +38,7 @@ function ask(method: "GET" | "POST", path: string, fields: [string, string][]): 
     : send(`${running.origin}${path}`, { method, headers, body: search });
 }
 
-const isTooLong = ({ status, body }: Answer): boolean =>
+const isTooLong = ({ status, body }: TestAnswer): boolean =>
   status === 400 &&
   body["error"] === "invalid_request" &&
   /longer than \d+ bytes/.test(String(body["error_description"]));
@@ -47,7 +47,7 @@ describe("a parameter", () => {
   it.each(ENDPOINTS)(
     "has at most 4,096 bytes once decoded, known or not: %s, %s %s [D-STRANGER-6]",
     async (_name, method, path, needed) => {
-      const sent = (name: string, value: string): Promise<Answer> =>
+      const sent = (name: string, value: string): Promise<TestAnswer> =>
         ask(method, path, [...Object.entries(needed), [name, value]]);
       for (const name of ["state", "nobody-knows-it"]) {
         expect(isTooLong(await sent(name, "x".repeat(4_096)))).toBe(false);
@@ -89,23 +89,21 @@ describe("a parameter", () => {
     for (const kind of ["oauth2", "openid"] as const)
       for (const name of ["login_hint", "redirect_uri", "acr_values"]) {
         const parameters = { [name]: "x".repeat(4_097), state: "s" };
-        const answer = await send(relyingParty(running, kind, NEWS).authorizeUrl(parameters));
+        const answer = await send(clientAt(running, kind, NEWS).authorizeUrl(parameters));
         expect([answer.status, answer.headers.get("location")]).toEqual([400, null]);
       }
   });
 
   it("that the service does not know is not kept [D-STRANGER-6]", async () => {
     const marker = "kept-by-nobody";
-    const party = new PublicParty(running, "openid", APP);
+    const party = clientAt(running, "openid", APP);
     const parameters = { [marker]: marker, login_hint: "remembered" };
-    await send(party.authorizeUrl(newProof(), parameters));
-    const { code_challenge } = newProof();
+    await send(party.authorizeUrl({ ...newProof().request, ...parameters }));
     const { status } = await party.post("/oauth2/par", {
       ...parameters,
       response_type: "code",
-      redirect_uri: party.redirectUri,
-      code_challenge,
-      code_challenge_method: "S256",
+      redirect_uri: party.redirect_uri,
+      ...newProof().request,
     });
     expect(status).toBe(201);
     let all = "";
@@ -127,7 +125,7 @@ const lists = (levels: number): string => `${"[".repeat(levels)}${"]".repeat(lev
 
 describe("JSON that is nested deeper than 20 levels is a 400", () => {
   it.each([21, 10_000])("at a step of a sign-in, with %i levels [D-STRANGER-7]", async (levels) => {
-    const news = relyingParty(running, "oauth2", NEWS);
+    const news = clientAt(running, "oauth2", NEWS);
     const visitor = new JsonVisitor(news.browser());
     const { body: step } = await visitor.open(news.authorizeUrl());
     const href = step.actions.find(({ name }) => name === "submit")?.href ?? "";

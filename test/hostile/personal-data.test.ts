@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Redis } from "ioredis";
-import { DeviceParty, TELEVISION } from "../flows/device-party.ts";
-import { basic, relyingParty, send, signIn } from "../flows/relying-party.ts";
+import { TELEVISION } from "../flows/devices.ts";
+import { clientAt, signIn } from "../flows/clients.ts";
 import {
   ADA,
   BOB,
@@ -155,7 +155,7 @@ async function halfway(names: readonly (keyof typeof STORES)[]): Promise<Place> 
       },
     },
   });
-  const news = relyingParty(running, "openid", NEWS);
+  const news = clientAt(running, "openid", NEWS);
   await running.service.clients.register(TELEVISION);
   await running.service.clients.register({ ...VAULT, kind: "web" });
   for (const [name, { email, password }] of Object.entries({ ada: ADA, bob: BOB })) {
@@ -165,7 +165,7 @@ async function halfway(names: readonly (keyof typeof STORES)[]): Promise<Place> 
   known.add("surname of ada", ADA.surname ?? "");
 
   // A finished sign-in. Another browser sends its ID token and an address as hints.
-  const { id_token } = await news.tokens({ scope: "openid email" });
+  const { id_token } = await news.signIn(ADA, { scope: "openid email" });
   const hint = entered.add("login_hint", "hinted.person@example.org");
   await news.browser().get(
     news.authorizeUrl({
@@ -175,18 +175,14 @@ async function halfway(names: readonly (keyof typeof STORES)[]): Promise<Place> 
       id_token_hint: entered.add("id_token_hint", id_token),
     }),
   );
-  await send(`${running.openid}/oauth2/par`, {
-    method: "POST",
-    headers: { authorization: basic(NEWS) },
-    body: new URLSearchParams({
-      client_id: NEWS.client_id,
-      response_type: "code",
-      redirect_uri: news.redirectUri,
-      scope: "openid",
-      login_hint: entered.add("pushed login_hint", "pushed.person@example.org"),
-    }),
+  await news.post("/oauth2/par", {
+    client_id: NEWS.client_id,
+    response_type: "code",
+    redirect_uri: news.redirect_uri,
+    scope: "openid",
+    login_hint: entered.add("pushed login_hint", "pushed.person@example.org"),
   });
-  await new DeviceParty(running, "openid").codes({
+  await clientAt(running, "openid", TELEVISION).deviceCodes({
     login_hint: entered.add("login_hint of a device", "device.person@example.org"),
   });
 
@@ -213,7 +209,7 @@ async function halfway(names: readonly (keyof typeof STORES)[]): Promise<Place> 
   expect(registered.body.step).toBe("confirm-email");
 
   // A first factor that waits for the code to the address, and a change of address that waits for its own.
-  const vault = await at(relyingParty(running, "openid", VAULT).authorizeUrl({ scope: "openid" }));
+  const vault = await at(clientAt(running, "openid", VAULT).authorizeUrl({ scope: "openid" }));
   const { username, password } = BOB;
   const guarded = await vault.visitor.act(vault.step, "submit", { username, password });
   expect(guarded.body.step).toBe("enrol-confirm");

@@ -1,7 +1,8 @@
 /** A sibling host plants the cookies of its own sign-in in somebody else's browser. */
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser, type Send } from "../../testing/browser/browser.ts";
-import { type RelyingParty, relyingParty, signIn, viaProxy } from "../flows/relying-party.ts";
+import type { TestClient } from "../../testing/test-client.ts";
+import { clientAt, signIn, viaProxy } from "../flows/clients.ts";
 import { ADA, BOB, CALLBACK, NEWS, storageIn } from "../flows/running-service.ts";
 import { linkIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
 import { newFolder } from "../closing.ts";
@@ -14,7 +15,7 @@ const HTML = { accept: "text/html" };
 let folder: string;
 let service: SelfService;
 let send: Send;
-let news: RelyingParty;
+let news: TestClient;
 let mallory: Browser;
 let ada: Browser;
 
@@ -25,7 +26,7 @@ beforeAll(async () => {
     config: { ...(await storageIn(folder)), proxy: true, interactions: { theme: { name: "Example" } } },
   });
   send = viaProxy(service);
-  news = relyingParty(service, "oauth2", NEWS);
+  news = clientAt(service, "oauth2", NEWS);
 });
 
 function browser(): Browser {

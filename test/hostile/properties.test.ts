@@ -2,17 +2,18 @@ import { beforeAll, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
-import { basic, type RelyingParty, relyingParty, send } from "../flows/relying-party.ts";
+import { basic, send, type TestClient } from "../../testing/test-client.ts";
+import { clientAt } from "../flows/clients.ts";
 import { ADA, NEWS, PARTNER, useService } from "../flows/running-service.ts";
 
 const KINDS: readonly DeploymentKind[] = ["oauth2", "openid"];
 let browsers: Record<DeploymentKind, Browser>;
 
-const news = (where: DeploymentKind): RelyingParty => relyingParty(running, where, NEWS);
+const news = (where: DeploymentKind): TestClient => clientAt(running, where, NEWS);
 
 async function signedIn(where: DeploymentKind): Promise<Browser> {
   const browser = news(where).browser();
-  await news(where).code({}, ADA, browser);
+  await news(where).code({ ...ADA, browser });
   return browser;
 }
 
@@ -161,7 +162,7 @@ describe("Basic credentials", () => {
         count += 1;
         const client_id = `basic-${count}`;
         await running.service.clients.register({ ...PARTNER, client_id, name: "Basic", client_secret });
-        const party = relyingParty(running, where, { ...PARTNER, client_id, client_secret });
+        const party = clientAt(running, where, { ...PARTNER, client_id, client_secret });
         const error = async (header: string): Promise<unknown> => {
           const form = { grant_type: "refresh_token", refresh_token: "unknown" };
           return (await party.token(form, { authorization: header })).body["error"];

@@ -2,7 +2,8 @@
 import { endpointPaths, type EndpointName } from "../../config/deployments.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
-import { basic, type RelyingParty, relyingParty, type Tokens } from "../flows/relying-party.ts";
+import { basic, type TestClient, type TestTokens } from "../../testing/test-client.ts";
+import { clientAt } from "../flows/clients.ts";
 import { ADA, CALLBACK, NEWS, type RunningService } from "../flows/running-service.ts";
 import { type AccountParts, accountParts } from "./account-samples.ts";
 
@@ -31,7 +32,7 @@ type Parts = Partial<Pick<Sample, "query" | "form" | "headers">> & {
 
 /** What the samples of one deployment are made of. */
 interface Material {
-  readonly tokens: Tokens;
+  readonly tokens: TestTokens;
   readonly code: string;
   /** A browser in front of the login form. */
   readonly browser: Browser;
@@ -110,10 +111,15 @@ function partsOf(
   };
 }
 
-async function material(party: RelyingParty, pages: readonly AccountParts[]): Promise<Material> {
+async function material(party: TestClient, pages: readonly AccountParts[]): Promise<Material> {
   const browser = party.browser();
   await browser.get(party.authorizeUrl());
-  return { tokens: await party.tokens({ scope: "openid" }), code: await party.code(), browser, pages };
+  return {
+    tokens: await party.signIn(ADA, { scope: "openid" }),
+    code: await party.code(ADA),
+    browser,
+    pages,
+  };
 }
 
 /** All samples of both deployments. @param deliveries see `fillConsole`. */
@@ -121,7 +127,7 @@ export async function samples(running: RunningService, deliveries: readonly stri
   const all: Sample[] = [];
   for (const kind of ["oauth2", "openid"] as const) {
     const pages = await accountParts(running, running[kind], deliveries);
-    const parts = partsOf(kind, await material(relyingParty(running, kind, NEWS), pages));
+    const parts = partsOf(kind, await material(clientAt(running, kind, NEWS), pages));
     // The rows of one name are sampled together, by paths of their own.
     const rows = new Map(endpointPaths[kind].toReversed().map((row) => [row.name, row] as const));
     for (const { name, methods, path: row } of rows.values()) {

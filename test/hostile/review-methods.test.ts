@@ -3,12 +3,12 @@
  * Each time somebody has less than the owner: only the mailbox, the old password, a passkey, or a browser left open.
  */
 import { beforeEach, describe, expect, it } from "@jest/globals";
-import { decodeJwt } from "jose";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
 import type { MethodsService } from "../flows/methods-party.ts";
-import { type RelyingParty, relyingParty } from "../flows/relying-party.ts";
+import type { TestClient } from "../../testing/test-client.ts";
+import { clientAt } from "../flows/clients.ts";
 import { LATER, NEW, ResetParty, type Waiting } from "../flows/reset-party.ts";
 import { ADA, BOB, CALLBACK, type KnownClient, UNLIMITED } from "../flows/running-service.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
@@ -26,7 +26,7 @@ const VAULT: KnownClient = {
 
 let party: ResetParty;
 let running: MethodsService;
-let news: RelyingParty;
+let news: TestClient;
 
 /** Ada has an app and a passkey. */
 async function open(config?: Partial<SignInServiceConfig>): Promise<void> {
@@ -49,9 +49,7 @@ const hasSession = ({ browser }: JsonVisitor): boolean =>
 
 async function claimsOf({ visitor, step }: Waiting) {
   expect(step.done).toBe(true);
-  await visitor.browser.get(step.location ?? "");
-  const answer = await news.exchange(visitor.browser.location?.searchParams.get("code") ?? "");
-  return decodeJwt(String(answer.body["id_token"]));
+  return visitor.claims(news, step.location);
 }
 
 /** Goes on from the list. */
@@ -348,7 +346,7 @@ describe("a removal", () => {
 
   it("of the last one leaves the password, unless the client needs a second factor", async () => {
     await running.service.clients.register(VAULT);
-    const vault = relyingParty(running, "openid", VAULT);
+    const vault = clientAt(running, "openid", VAULT);
     const { visitor, step } = await party.looking(NEW, vault);
     const { body: one } = await remove({ visitor, step }, "passkey");
     const needed = await remove({ visitor, step: one }, "app");

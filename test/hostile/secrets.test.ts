@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, jest } from "@jest/globals";
 import { pino } from "pino";
 import { WatchedStorage } from "../faults/watched-storage.ts";
-import { basic, type RelyingParty, relyingParty, send } from "../flows/relying-party.ts";
+import { basic, send, type TestClient } from "../../testing/test-client.ts";
+import { clientAt } from "../flows/clients.ts";
 import { Secrets } from "./secrets-in-text.ts";
 import { ADA, BOB, CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { newFolder } from "../closing.ts";
@@ -34,33 +35,42 @@ const answers: string[] = [];
 const statuses: number[] = [];
 let running: RunningService;
 let watched: WatchedStorage;
-let news: RelyingParty;
+let news: TestClient;
 
 /** Sends secrets, right and wrong, to every endpoint of one deployment. */
-async function useEverything(party: RelyingParty): Promise<void> {
+async function useEverything(party: TestClient): Promise<void> {
   const { base } = party;
-  const wrongPassword = secrets.add(`typed password ${party.kind}`, `my other password ${party.kind}`);
+  const wrongPassword = secrets.add(
+    `typed password ${party.deployment}`,
+    `my other password ${party.deployment}`,
+  );
   const browser = party.browser();
   await browser.get(party.authorizeUrl({ scope: "openid email profile", nonce: "n" }));
   const csrf = browser.form().fields.find(([name]) => name === "csrf")?.[1];
-  secrets.add(`form token ${party.kind}`, csrf);
+  secrets.add(`form token ${party.deployment}`, csrf);
   await browser.submit(browser.form("password"), { username: ADA.email, password: wrongPassword });
   await browser.submit(browser.form("password"), { username: ADA.email, password: ADA.password });
-  const code = secrets.add(`code ${party.kind}`, browser.location?.searchParams.get("code") ?? undefined);
+  const code = secrets.add(
+    `code ${party.deployment}`,
+    browser.location?.searchParams.get("code") ?? undefined,
+  );
   for (const { name, value } of browser.jar.all()) secrets.add(`cookie ${name}`, value);
   const exchanged = await party.exchange(code);
   const { access_token, refresh_token, id_token } = exchanged.body as Record<string, string>;
-  secrets.add(`access token ${party.kind}`, access_token);
-  secrets.add(`refresh token ${party.kind}`, refresh_token);
-  if (party.kind === "openid") secrets.add("ID token", id_token);
+  secrets.add(`access token ${party.deployment}`, access_token);
+  secrets.add(`refresh token ${party.deployment}`, refresh_token);
+  if (party.deployment === "openid") secrets.add("ID token", id_token);
   const token = access_token ?? "";
   await party.userinfo(token);
   await party.profile(token);
   const second = await party.refresh(refresh_token ?? "");
-  secrets.add(`second access token ${party.kind}`, second.body["access_token"] as string);
+  secrets.add(`second access token ${party.deployment}`, second.body["access_token"] as string);
   await party.password(ADA);
   answers.push((await party.password({ username: ADA.email, password: wrongPassword })).text);
-  const wrongSecret = secrets.add(`wrong secret ${party.kind}`, `not the secret of anybody ${party.kind}`);
+  const wrongSecret = secrets.add(
+    `wrong secret ${party.deployment}`,
+    `not the secret of anybody ${party.deployment}`,
+  );
   const credentials = { client_id: NEWS.client_id, client_secret: wrongSecret };
   answers.push((await party.token({}, { authorization: basic(credentials) })).text);
   answers.push(
@@ -117,7 +127,7 @@ beforeAll(async () => {
   running.service.events.on("token.revoked", unexpected);
   for (const event of EVENTS)
     running.service.events.on(event, (argument) => void emitted.push(JSON.stringify(argument)));
-  news = relyingParty(running, "oauth2", NEWS);
+  news = clientAt(running, "oauth2", NEWS);
   for (const [name, { client_secret }] of Object.entries({ NEWS }))
     secrets.add(`secret of ${name}`, client_secret);
   secrets.add("password of Ada", ADA.password);
@@ -130,7 +140,7 @@ beforeAll(async () => {
   const rotated = await clients.rotateSecret("shop", { keepOldFor: 60 });
   secrets.add("rotated secret", rotated.client_secret);
   await useEverything(news);
-  await useEverything(relyingParty(running, "openid", NEWS));
+  await useEverything(clientAt(running, "openid", NEWS));
   watched.fail = unexpected;
   for (const path of ["/oauth2/authorize", "/resources/userinfo", "/interaction/some-id"]) {
     const faulty = await send(`${news.base}${path}?client_id=news`, {

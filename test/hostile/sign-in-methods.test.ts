@@ -12,7 +12,7 @@ import {
   startMethodsService,
   textOf,
 } from "../flows/methods-party.ts";
-import { signIn } from "../flows/relying-party.ts";
+import { signIn } from "../flows/clients.ts";
 import { beforeTests } from "../closing.ts";
 
 let party: MethodsParty;

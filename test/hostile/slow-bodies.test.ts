@@ -3,7 +3,8 @@ import { connect, type Socket } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { WatchedStorage } from "../faults/watched-storage.ts";
-import { basic, relyingParty, signIn } from "../flows/relying-party.ts";
+import { basic } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "../flows/clients.ts";
 import { ADA, CALLBACK, NEWS, useService } from "../flows/running-service.ts";
 import { accountParts, fillConsole, WITH_CONSOLE } from "./account-samples.ts";
 import { rawRequest } from "./raw.ts";
@@ -19,7 +20,7 @@ const running = useService({
   config: WITH_CONSOLE,
   storage: (opened) => (watched = new WatchedStorage(opened)).storage,
 });
-const party = relyingParty(running, "oauth2", NEWS);
+const party = clientAt(running, "oauth2", NEWS);
 
 beforeAll(() => {
   running.service.events.on("fault", (fault) => void faults.push(fault));
@@ -86,7 +87,7 @@ describe("a slow body", () => {
   });
 
   it("does not shorten the time limit of the service: a later fault is 503, and nothing is written [D-TOKEN-5]", async () => {
-    const code = await party.code();
+    const code = await party.code(ADA);
     const request = beginExchange(code);
     await wait(FAULT + 500);
     const commit = watched.hold("artifacts.commit");
@@ -101,7 +102,7 @@ describe("a slow body", () => {
   });
 
   it("does not make a replay of its code a concurrent exchange", async () => {
-    const code = await party.code();
+    const code = await party.code(ADA);
     const request = beginExchange(code);
     const { access_token } = (await party.exchange(code)).body as { access_token: string };
     expect((await party.userinfo(access_token)).status).toBe(200);

@@ -6,7 +6,8 @@ import type { StepName } from "../../interactions/steps/step.ts";
 import { SYSTEM } from "../../records/audit/audit-event.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
-import { type RelyingParty, relyingParty, signIn } from "../flows/relying-party.ts";
+import type { TestClient } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "../flows/clients.ts";
 import { ADA, BOB, type KnownClient, NEWS, onLocalhost, PARTNER, SHOP } from "../flows/running-service.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
 import {
@@ -32,13 +33,13 @@ const EVIL = "https://evil.example";
 
 let offset = 0;
 let service: SelfService;
-let news: RelyingParty;
+let news: TestClient;
 let count = 0;
 
 beforeAll(async () => {
   const clock = { virtual: true, now: (): number => Date.now() + offset };
   service = await startSelfService(SETTINGS, { config: { clock }, deployments: onLocalhost });
-  news = relyingParty(service, "oauth2", NEWS);
+  news = clientAt(service, "oauth2", NEWS);
   await service.service.accounts.import({
     email: "carl@example.com",
     password: PASSWORD,
@@ -52,7 +53,7 @@ beforeAll(async () => {
 const title = (browser: Browser): string => tagsNamed(browser.html, "h1")[0]?.text ?? "";
 const ada = { username: ADA.username, password: ADA.password };
 
-async function atLogin(party: RelyingParty = news): Promise<Browser> {
+async function atLogin(party: TestClient = news): Promise<Browser> {
   return party.browser().get(party.authorizeUrl());
 }
 
@@ -67,7 +68,7 @@ async function atEnrolment(): Promise<{ readonly browser: Browser; readonly emai
   count += 1;
   const email = `factors-${count}@example.org`;
   await service.service.accounts.import({ email, password: PASSWORD, email_verified: true });
-  const browser = await atLogin(relyingParty(service, "oauth2", VAULT));
+  const browser = await atLogin(clientAt(service, "oauth2", VAULT));
   return { browser: await signIn(browser, { username: email, password: PASSWORD }), email };
 }
 
@@ -178,7 +179,7 @@ const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
     return browser.get(app.href);
   },
   async consent() {
-    const partner = relyingParty(service, "oauth2", PARTNER);
+    const partner = clientAt(service, "oauth2", PARTNER);
     const browser = await atLogin(partner);
     await signIn(browser, BOB);
     await acceptTerms(browser);
@@ -373,7 +374,7 @@ describe("a sign-in", () => {
   });
 
   it("of two clients in two tabs of one browser leads each to its own", async () => {
-    const shop = relyingParty(service, "oauth2", SHOP);
+    const shop = clientAt(service, "oauth2", SHOP);
     const browser = news.browser({ stopAt: [...NEWS.redirect_uris, ...SHOP.redirect_uris] });
     await browser.get(news.authorizeUrl());
     const first = formOf(browser);

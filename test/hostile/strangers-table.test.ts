@@ -10,9 +10,9 @@ import {
 } from "../../accounts/limits/strangers.ts";
 import { KINDS } from "../../records/all-kinds.ts";
 import { AUDIT_ACTIONS } from "../../records/audit/actions.ts";
-import { TELEVISION } from "../flows/device-party.ts";
-import { APP, newProof, PublicParty } from "../flows/public-party.ts";
-import { basic, type RelyingParty, relyingParty, send } from "../flows/relying-party.ts";
+import { APP, clientAt } from "../flows/clients.ts";
+import { TELEVISION } from "../flows/devices.ts";
+import { type TestClient, basic, newProof, send } from "../../testing/test-client.ts";
 import {
   ADA,
   NEWS,
@@ -99,7 +99,7 @@ const grown = (before: Counts, after: Counts): Counts =>
       .filter(([, count]) => count !== 0),
   );
 
-const news = (): RelyingParty => relyingParty(running, "oauth2", NEWS);
+const news = (): TestClient => clientAt(running, "oauth2", NEWS);
 
 /** Starts a sign-in, and does an action of its first page, or of the one that this way leads to. */
 async function act(action: string, values: Record<string, string>, way?: string): Promise<void> {
@@ -113,15 +113,15 @@ async function act(action: string, values: Record<string, string>, way?: string)
 
 async function push(): Promise<void> {
   const { privateKey, publicKey } = await generateKeyPair("ES256", { extractable: true });
-  const app = new PublicParty(running, "openid", APP);
+  const app = clientAt(running, "openid", APP);
   const htu = `${app.base}/oauth2/par`;
   const dpop = await new SignJWT({ htm: "POST", htu, jti: `p${(count += 1)}` })
     .setIssuedAt()
     .setProtectedHeader({ alg: "ES256", typ: "dpop+jwt", jwk: await exportJWK(publicKey) })
     .sign(privateKey);
-  const { code_challenge } = newProof();
-  const parameters = { response_type: "code", redirect_uri: app.redirectUri, code_challenge };
-  await app.post("/oauth2/par", { ...parameters, code_challenge_method: "S256" }, { dpop });
+  const { redirect_uri } = app;
+  const parameters = { response_type: "code", redirect_uri, ...newProof().request };
+  await app.post("/oauth2/par", parameters, { dpop });
 }
 
 const post = (path: string, form: Record<string, string>, authorization?: string): Promise<unknown> =>

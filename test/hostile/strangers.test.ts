@@ -4,8 +4,8 @@ import { exportJWK, generateKeyPair, type CryptoKey, SignJWT } from "jose";
 import type { AuditRecord } from "../../records/audit/audit-event.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
 import { createAuthenticator, type TestAuthenticator } from "../../testing/authenticator.ts";
-import { APP, newProof, PublicParty } from "../flows/public-party.ts";
-import { basic, relyingParty, send, type Answer } from "../flows/relying-party.ts";
+import { APP, clientAt, issue } from "../flows/clients.ts";
+import { type TestClient, basic, newProof, send, type TestAnswer } from "../../testing/test-client.ts";
 import { ADA, NEWS, onLocalhost, type RunningService, startService } from "../flows/running-service.ts";
 import { untilReplay } from "../flows/token-answers.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
@@ -55,7 +55,7 @@ const form = (parameters: Record<string, string>, headers: Record<string, string
   body: new URLSearchParams({ token: "unknown", ...parameters }),
 });
 
-const introspect = async (made: Promise<string>, from = "192.0.2.1"): Promise<Answer> =>
+const introspect = async (made: Promise<string>, from = "192.0.2.1"): Promise<TestAnswer> =>
   send(
     `${running.openid}/oauth2/introspect`,
     form(
@@ -64,7 +64,7 @@ const introspect = async (made: Promise<string>, from = "192.0.2.1"): Promise<An
     ),
   );
 
-const withSecret = (client_id: string, from = "192.0.2.1"): Promise<Answer> =>
+const withSecret = (client_id: string, from = "192.0.2.1"): Promise<TestAnswer> =>
   send(
     `${running.openid}/oauth2/introspect`,
     form({}, { authorization: basic({ client_id, client_secret: "wrong" }), "x-forwarded-for": from }),
@@ -81,7 +81,7 @@ const times = <T>(many: number, act: (index: number) => Promise<T>): Promise<T[]
   Promise.all(Array.from({ length: many }, (_, index) => act(index)));
 
 describe("wrong credentials of clients", () => {
-  it.each<[string, () => Promise<Answer>, AuditRecord["reason"], string | null]>([
+  it.each<[string, () => Promise<TestAnswer>, AuditRecord["reason"], string | null]>([
     ["assertions", () => introspect(assertion()), "assertion", "robot"],
     ["secrets", () => withSecret("news"), "credentials", "news"],
     ["secrets for a client with keys", () => withSecret("robot"), "credentials", "robot"],
@@ -130,7 +130,7 @@ describe("wrong credentials of clients", () => {
 
 /** A sign-in from an address, and what its page sends for a passkey. */
 async function atLogin(from = "192.0.2.1") {
-  const news = relyingParty(running, "oauth2", NEWS);
+  const news = clientAt(running, "oauth2", NEWS);
   const visitor = new JsonVisitor(news.browser({ headers: { "x-forwarded-for": from } }));
   const { body: step } = await visitor.open(news.authorizeUrl());
   const { publicKey } = step.passkey!;
@@ -187,40 +187,35 @@ describe("wrong passkeys", () => {
 
   it("after the right password are in the audit of the account, with a count beyond ten [D-STRANGER-4]", async () => {
     await addPhone(running, running.ada.sub, { now: () => Date.now() + offset });
-    const news = relyingParty(running, "oauth2", NEWS);
+    const news = clientAt(running, "oauth2", NEWS);
     const visitor = new JsonVisitor(news.browser());
     const { body: login } = await visitor.open(news.authorizeUrl());
     const { username, password } = ADA;
     const { body: step } = await visitor.act(login, "submit", { username, password });
-    const { href = "" } = step.actions.find(({ name }) => name === "passkey") ?? {};
-    await times(50, () => visitor.post(href, { csrf: step.csrf, credential: "x" }));
+    await times(50, () => visitor.act(step, "passkey", { credential: "x" }));
     const records = await failures("second_factor");
     expect(counts(records)).toEqual([40, ...Array<number>(OWN).fill(1)]);
     expect(new Set(records.map(({ subject }) => subject))).toEqual(new Set([running.ada.sub]));
   });
 });
 
-const authorize = (request_uri: unknown, from = "192.0.2.1"): Promise<Answer> =>
+const authorize = (request_uri: unknown, from = "192.0.2.1"): Promise<TestAnswer> =>
   send(
     `${running.openid}/oauth2/authorize?${new URLSearchParams({ client_id: "app", request_uri: String(request_uri) })}`,
     { headers: { "x-forwarded-for": from } },
   );
 
 describe("pushed requests of a client without credentials", () => {
-  let app: PublicParty;
+  let app: TestClient;
   beforeEach(async () => {
     await running.service.clients.register(APP);
-    app = new PublicParty(running, "openid", APP);
+    app = clientAt(running, "openid", APP);
   });
 
-  const push = (from = "192.0.2.1"): Promise<Answer> => {
-    const { code_challenge } = newProof();
-    const parameters = { response_type: "code", redirect_uri: app.redirectUri, code_challenge };
-    return app.post(
-      "/oauth2/par",
-      { ...parameters, code_challenge_method: "S256" },
-      { "x-forwarded-for": from },
-    );
+  const push = (from = "192.0.2.1"): Promise<TestAnswer> => {
+    const { redirect_uri } = app;
+    const parameters = { response_type: "code", redirect_uri, ...newProof().request };
+    return app.post("/oauth2/par", parameters, { "x-forwarded-for": from });
   };
 
   it("count with the sign-ins of their address, beyond which they are a 429 [D-STRANGER-5]", async () => {
@@ -232,7 +227,7 @@ describe("pushed requests of a client without credentials", () => {
     expect(Number(refused[0]!.headers.get("retry-after"))).toBeGreaterThan(0);
     expect(counts(await failures("interaction"))).toEqual([100]);
     expect((await push("192.0.2.2")).status).toBe(201);
-    const news = relyingParty(running, "oauth2", NEWS);
+    const news = clientAt(running, "oauth2", NEWS);
     const headers = { "x-forwarded-for": "192.0.2.1", accept: "text/html" };
     const page = await send(news.authorizeUrl(), { headers });
     expect(page.status).toBe(429);
@@ -279,11 +274,11 @@ describe("pushed requests of a client without credentials", () => {
 describe("a used code", () => {
   it("is one record of the audit, however often it is sent at the same time [D-STRANGER-1]", async () => {
     await running.service.clients.register(APP);
-    const app = new PublicParty(running, "openid", APP);
-    const issued = await app.code();
-    expect((await app.exchange(issued)).status).toBe(200);
+    const app = clientAt(running, "openid", APP);
+    const { code, proof } = await issue(app);
+    expect((await app.exchange(code, proof)).status).toBe(200);
     await untilReplay();
-    const replays = await times(50, () => app.exchange(issued));
+    const replays = await times(50, () => app.exchange(code, proof));
     expect(new Set(replays.map(({ body }) => body["error"]))).toEqual(new Set(["invalid_grant"]));
     const records = await failures("code.replayed");
     expect(records).toMatchObject([{ subject: running.ada.sub, client: "app", outcome: "failure" }]);

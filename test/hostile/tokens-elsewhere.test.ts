@@ -3,17 +3,17 @@ import { beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, jwtVerify } from "jose";
 import { Browser } from "../../testing/browser/browser.ts";
 import type { ApiSettings } from "../../accounts/operations/apis.ts";
-import { DeviceParty, TELEVISION } from "../flows/device-party.ts";
+import { TELEVISION } from "../flows/devices.ts";
+import { clientAt } from "../flows/clients.ts";
 import {
-  type Answer,
+  type TestClient,
   basic,
   PATHS,
-  type RelyingParty,
-  relyingParty,
   send,
-  type Tokens,
-} from "../flows/relying-party.ts";
-import { CALLBACK, NEWS, SHOP, UNLIMITED, useService } from "../flows/running-service.ts";
+  type TestAnswer,
+  type TestTokens,
+} from "../../testing/test-client.ts";
+import { ADA, CALLBACK, NEWS, SHOP, UNLIMITED, useService } from "../flows/running-service.ts";
 import { expectRefusal } from "../flows/token-answers.ts";
 import {
   ENDPOINTS,
@@ -74,9 +74,9 @@ beforeAll(async () => {
   keys = createRemoteJWKSet(new URL(`${running.openid}/oauth2/jwks`));
 });
 
-const news = (kind: Kind): RelyingParty => relyingParty(running, kind, NEWS);
-const issue = (kind: Kind, parameters: Record<string, string>): Promise<Tokens> =>
-  news(kind).tokens(parameters, undefined, browser);
+const news = (kind: Kind): TestClient => clientAt(running, kind, NEWS);
+const issue = (kind: Kind, parameters: Record<string, string>): Promise<TestTokens> =>
+  news(kind).signIn({ ...ADA, browser }, parameters);
 
 const isActive = async (kind: Kind, token: string): Promise<boolean> =>
   (await post(kind, "/oauth2/introspect", READER, token)).body["active"] === true;
@@ -131,8 +131,8 @@ const issuers: Readonly<Record<TokenKind, (kind: Kind) => Promise<Issued>>> = {
     return { token, client: NEWS, isGood: () => isSigned(token, NEWS.client_id) };
   },
   async device(kind) {
-    const television = new DeviceParty(running, kind);
-    const { device_code: token } = await television.codes();
+    const television = clientAt(running, kind, TELEVISION);
+    const { device_code: token } = await television.deviceCodes();
     const isGood = async (): Promise<boolean> =>
       (await television.poll({ device_code: token })).body["error"] === "authorization_pending";
     return { token, client: TELEVISION, isGood };
@@ -145,13 +145,13 @@ function get(
   { client_id }: Client,
   token: string,
   method = "GET",
-): Promise<Answer> {
+): Promise<TestAnswer> {
   const query = new URLSearchParams({ client_id });
   return send(`${running[kind]}${path}?${query}`, { method, headers: { authorization: `Bearer ${token}` } });
 }
 
 /** A token in the form, with the client's own way of authentication. */
-function post(kind: Kind, path: string, client: Client, token: string): Promise<Answer> {
+function post(kind: Kind, path: string, client: Client, token: string): Promise<TestAnswer> {
   const { client_id, client_secret } = client;
   const isPublic = client_secret === undefined;
   return send(`${running[kind]}${path}`, {
@@ -161,7 +161,7 @@ function post(kind: Kind, path: string, client: Client, token: string): Promise<
   });
 }
 
-type Attempt = (kind: Kind, issued: Issued) => Promise<Answer>;
+type Attempt = (kind: Kind, issued: Issued) => Promise<TestAnswer>;
 
 /** All addresses and methods of the documented endpoints. */
 const documentedPaths = (kind: Kind): readonly string[] => [
@@ -208,7 +208,7 @@ const attempts: Readonly<Record<TokenEndpoint, (kind: Kind) => readonly Attempt[
   introspectOther: () => [inForm("/oauth2/introspect", SHOP)],
 };
 
-function expectVerdict(answer: Answer, verdict: Verdict): void {
+function expectVerdict(answer: TestAnswer, verdict: Verdict): void {
   const [status = "", error] = verdict.split(" ");
   if (status.startsWith("4")) return expectRefusal(answer, error ?? "", Number(status));
   const { body } = answer;

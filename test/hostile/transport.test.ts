@@ -1,14 +1,12 @@
 import { beforeAll, describe, expect, it } from "@jest/globals";
-import { endpointsOf } from "../../config/deployments.ts";
-import type { DeploymentKind } from "../../config/configuration.ts";
-import { basic, relyingParty } from "../flows/relying-party.ts";
-import { NEWS } from "../flows/running-service.ts";
-import { withAccountPages } from "./account-samples.ts";
+import { basic } from "../../testing/test-client.ts";
+import { clientAt } from "../flows/clients.ts";
+import { ADA, NEWS } from "../flows/running-service.ts";
+import { targetsOf } from "./account-samples.ts";
 import { useObserved } from "./observed-service.ts";
 import { breakOff, rawRequest, type RawAnswer, sendRaw } from "./raw.ts";
 import { judge, PLANTED } from "./verdict.ts";
 
-const KINDS: readonly DeploymentKind[] = ["oauth2", "openid"];
 const FORM = "application/x-www-form-urlencoded";
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "QUERY"];
 
@@ -31,31 +29,25 @@ beforeAll(async () => {
 describe("methods", () => {
   it("other than the documented ones are 405 with Allow and a JSON body, including HEAD [D-DEPLOY-7, D-DEPLOY-8, D-DEPLOY-11]", async () => {
     const wrong: unknown[] = [];
-    for (const kind of KINDS) {
-      for (const { path, methods } of withAccountPages(endpointsOf({ kind, post: false }))) {
-        const target = new URL(
-          running[kind] +
-            path.replace(":uid", "some-id").replace(":step", path.startsWith("/clients/") ? "logo" : "login"),
-        ).pathname;
-        for (const method of METHODS.filter((one) => !methods.includes(one))) {
-          const { status, headers, body } = await raw(method, target);
-          const expected = method === "HEAD" ? "" : "invalid_request";
-          const error = body === "" ? "" : (JSON.parse(body) as { error: string }).error;
-          const right =
-            status === 405 &&
-            headers.get("allow") === methods.join(", ") &&
-            headers.get("content-type") === "application/json; charset=utf-8" &&
-            error === expected;
-          if (!right) wrong.push([method, kind, path, status, headers.get("allow"), body]);
-        }
+    for (const { kind, path, methods, target } of targetsOf(running)) {
+      for (const method of METHODS.filter((one) => !methods.includes(one))) {
+        const { status, headers, body } = await raw(method, target);
+        const expected = method === "HEAD" ? "" : "invalid_request";
+        const error = body === "" ? "" : (JSON.parse(body) as { error: string }).error;
+        const right =
+          status === 405 &&
+          headers.get("allow") === methods.join(", ") &&
+          headers.get("content-type") === "application/json; charset=utf-8" &&
+          error === expected;
+        if (!right) wrong.push([method, kind, path, status, headers.get("allow"), body]);
       }
     }
     expect(wrong).toEqual([]);
   });
 
   it("that are wrong have no effect: no cookie, no sign-in, no revocation", async () => {
-    const news = relyingParty(running, "oauth2", NEWS);
-    const { access_token } = await news.tokens();
+    const news = clientAt(running, "oauth2", NEWS);
+    const { access_token } = await news.signIn(ADA);
     for (const method of ["HEAD", "PUT", "DELETE", "OPTIONS"]) {
       const headers = { authorization: `Bearer ${access_token}` };
       expect((await raw(method, "/oauth2/revoke?client_id=news", headers)).status).toBe(405);
@@ -91,7 +83,7 @@ describe("bodies", () => {
       "grant_type=",
     );
     await Promise.all(Array.from({ length: 5 }, () => breakOff(port(), cut)));
-    const meanwhile = await relyingParty(running, "oauth2", NEWS).refresh("unknown");
+    const meanwhile = await clientAt(running, "oauth2", NEWS).refresh("unknown");
     expect(meanwhile.body["error"]).toBe("invalid_grant");
     const framed = [
       rawRequest("POST", "/oauth2/token", { ...tokenHeaders, "Content-Length": "3" }, `${refresh} `),

@@ -4,12 +4,13 @@ import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
-import { type RelyingParty, relyingParty, signIn } from "../flows/relying-party.ts";
+import type { TestClient } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "../flows/clients.ts";
 import { ADA, BOB, NEWS, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
 import { newStorage, withCalls } from "../servers/storage.ts";
 
 let running: RunningService;
-let news: RelyingParty;
+let news: TestClient;
 /** The calls of the storage since this was last reset. */
 let calls: string[];
 
@@ -33,7 +34,7 @@ async function start(rateLimits: SignInServiceConfig["rateLimits"] = UNLIMITED):
     config: { rateLimits, ...(await newStorage()) },
     through: noted,
   });
-  news = relyingParty(running, "oauth2", NEWS);
+  news = clientAt(running, "oauth2", NEWS);
 }
 
 beforeEach(() => {
@@ -61,7 +62,7 @@ describe("a wrong password at the form", () => {
   it("costs the same reads and writes for a known and an unknown name, without and with a device cookie [D-LIMIT-5]", async () => {
     await start();
     const withCookie = news.browser();
-    await news.authorize(withCookie, {}, BOB);
+    await news.authorize({ ...BOB, browser: withCookie });
     withCookie.jar.clear(withCookie.jar.all().find(({ name }) => name.includes("_session_"))?.name ?? "");
     for (const browser of [news.browser(), withCookie]) {
       const cost = await guess(browser, unknown(), 400);
@@ -108,7 +109,7 @@ describe("limits of others", () => {
   it("stop no browser that has signed in to the account before, not even those of its own address [D-LIMIT-4]", async () => {
     await start({ ...UNLIMITED, signIn: { ...UNLIMITED.signIn, address: few } });
     const known = news.browser();
-    await news.authorize(known);
+    await news.authorize({ ...ADA, browser: known });
     known.jar.clear(known.jar.all().find(({ name }) => name.includes("_session_"))?.name ?? "");
     const neighbour = news.browser();
     for (const status of [400, 400, 400, 429]) await guess(neighbour, unknown(), status);
@@ -130,8 +131,8 @@ describe("limits of others", () => {
       password_grant: true,
     });
     for (const client of [{ ...NEWS, ...made }, NEWS]) {
-      const party = relyingParty(running, "oauth2", client);
-      const guesser = relyingParty(running, "oauth2", {
+      const party = clientAt(running, "oauth2", client);
+      const guesser = clientAt(running, "oauth2", {
         ...client,
         client_secret: "a guess of thirty-two characters",
       });
@@ -141,7 +142,7 @@ describe("limits of others", () => {
       expect([status, body["error"]]).toEqual(client === NEWS ? [400, "invalid_client"] : [200, undefined]);
     }
     const { client_secret } = await running.service.clients.rotateSecret("made");
-    const rotated = relyingParty(running, "oauth2", { ...NEWS, ...made, client_secret });
+    const rotated = clientAt(running, "oauth2", { ...NEWS, ...made, client_secret });
     expect((await rotated.password(ADA)).status).toBe(200);
   });
 });

@@ -4,7 +4,8 @@ import type { AddressInfo } from "node:net";
 import type Koa from "koa";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
-import { type RelyingParty, relyingParty } from "../flows/relying-party.ts";
+import type { TestClient } from "../../testing/test-client.ts";
+import { clientAt } from "../flows/clients.ts";
 import {
   ADA,
   NEWS,
@@ -43,10 +44,10 @@ export async function signsIn(
 ): Promise<unknown> {
   const steps: unknown[] = [];
   for (const kind of kinds) {
-    const news = relyingParty(running, kind, NEWS);
+    const news = clientAt(running, kind, NEWS);
     const browser = news.browser();
     const state = "a b+c%/&=é";
-    const location = await news.authorize(browser, { scope: "openid email", state });
+    const { location } = await news.authorize({ ...ADA, browser }, { scope: "openid email", state });
     const tokens = (await news.exchange(location.searchParams.get("code") ?? "")).body as Record<
       string,
       string
@@ -70,7 +71,7 @@ export async function signsIn(
 export const WORKS: readonly unknown[] = [true, ADA.email, ADA.name, true, 200, 200, 400, 200];
 
 /** Whether the browser gets a code without a form. */
-export async function signedIn(party: RelyingParty, browser: Browser = party.browser()): Promise<boolean> {
+export async function signedIn(party: TestClient, browser: Browser = party.browser()): Promise<boolean> {
   await browser.get(party.authorizeUrl());
   return browser.location?.searchParams.has("code") ?? false;
 }

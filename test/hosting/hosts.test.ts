@@ -5,7 +5,8 @@ import { koaBody } from "koa-body";
 import compose from "koa-compose";
 import mount from "koa-mount";
 import type { KoaContextWithOIDC } from "oidc-provider";
-import { basic, type Parameters, relyingParty, send, signIn } from "../flows/relying-party.ts";
+import { basic, type RequestParameters, send } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "../flows/clients.ts";
 import { ADA, NEWS, type RunningService } from "../flows/running-service.ts";
 import { type HostOptions, signedIn, signsIn, startHost, WORKS } from "./host.ts";
 
@@ -89,8 +90,8 @@ describe("a body parser in front of the service", () => {
   it.each(parsers)("works: %s", async (_what, middleware) => {
     await start({ mount: before(...middleware) });
     expect(await signsIn(running)).toEqual([...WORKS, ...WORKS]);
-    const news = relyingParty(running, "openid", NEWS);
-    const refused = async (form: Parameters | URLSearchParams, type?: string): Promise<unknown> => {
+    const news = clientAt(running, "openid", NEWS);
+    const refused = async (form: RequestParameters | URLSearchParams, type?: string): Promise<unknown> => {
       const { status, body } = await send(`${news.base}/oauth2/token`, {
         method: "POST",
         headers: { authorization: basic(NEWS), ...(type === undefined ? {} : { "content-type": type }) },
@@ -99,8 +100,8 @@ describe("a body parser in front of the service", () => {
       });
       return [status, body["error"]];
     };
-    const code = await news.code();
-    const form = { grant_type: "authorization_code", code, redirect_uri: news.redirectUri };
+    const code = await news.code(ADA);
+    const form = { grant_type: "authorization_code", code, redirect_uri: news.redirect_uri };
     const twice = new URLSearchParams([...Object.entries(form), ["code", code]]);
     expect(await refused(twice)).toEqual([400, "invalid_request"]);
     expect(await refused(form, "application/json")).toEqual([400, "invalid_request"]);
@@ -114,8 +115,8 @@ describe("a body parser in front of the service", () => {
     ["the text only", textOnly],
   ])("may not exceed 64 KiB: one that keeps %s [D-TOKEN-8]", async (_what, parser) => {
     await start({ mount: before(parser) });
-    const news = relyingParty(running, "oauth2", NEWS);
-    const { refresh_token } = await news.tokens();
+    const news = clientAt(running, "oauth2", NEWS);
+    const { refresh_token } = await news.signIn(ADA);
     expect((await news.refresh(refresh_token, { x: "y".repeat(4_000) })).status).toBe(200);
     const { status, body } = await news.refresh(refresh_token, { x: "y".repeat(65_600) });
     expect([status, body["error_description"]]).toEqual([400, "the body is too large"]);
@@ -123,7 +124,7 @@ describe("a body parser in front of the service", () => {
 
   it.each(["__proto__", "constructor", "code[]", "code[a]"])("does not reinterpret %s", async (name) => {
     await start({ mount: before(koaBody()) });
-    const news = relyingParty(running, "oauth2", NEWS);
+    const news = clientAt(running, "oauth2", NEWS);
     const answer = await news.exchange("x", { [name]: "y" });
     expect([answer.status, typeof answer.body["error"]]).toEqual([400, "string"]);
   });
@@ -198,7 +199,7 @@ describe("a host application", () => {
         application.use(routes);
       },
     });
-    const news = relyingParty(running, "openid", NEWS);
+    const news = clientAt(running, "openid", NEWS);
     const browser = news.browser();
     const check = (): void => {
       const names = browser.headers.getSetCookie().map((cookie) => cookie.split("=")[0]);
@@ -216,7 +217,7 @@ describe("a host application", () => {
     await browser.getOnly(`${running.openid}/oauth2/authorize`);
     expect(browser.status).toBe(400);
     check();
-    await news.tokens({}, ADA, browser);
+    await news.signIn({ ...ADA, browser });
     expect(await signedIn(news, browser)).toBe(true);
     expect(pictures.length).toBeGreaterThan(5);
     for (const [was, is] of pictures as [unknown, unknown][]) expect(is).toEqual(was);
@@ -288,7 +289,7 @@ describe("a host application", () => {
       contexts.push(context);
       return context;
     };
-    await relyingParty(running, "openid", NEWS).tokens();
+    await clientAt(running, "openid", NEWS).signIn(ADA);
     const used = contexts.filter((context) => Object.hasOwn(context, "oidc"));
     expect(used.length).toBeGreaterThan(2);
     for (const context of used) expect(Object.values(context)).not.toContainEqual(expect.anything());
@@ -297,10 +298,10 @@ describe("a host application", () => {
   it("may listen to oidc-provider's events, and use the context after the response", async () => {
     await start({});
     const { provider } = running.service;
-    const news = relyingParty(running, "openid", NEWS);
+    const news = clientAt(running, "openid", NEWS);
     const contexts: KoaContextWithOIDC[] = [];
     provider.on("grant.success", (ctx) => void contexts.push(ctx));
-    await news.tokens();
+    await news.signIn(ADA);
     expect(contexts.map(({ oidc, status }) => [oidc.client?.clientId, status])).toEqual([
       [NEWS.client_id, 200],
     ]);
@@ -315,7 +316,7 @@ describe("a host application", () => {
       ctx.set("x-seen", ctx.path);
       ctx.res.once("close", () => passed.push([ctx.path, ctx.status]));
     });
-    const { status, headers } = await relyingParty(running, "oauth2", NEWS).password();
+    const { status, headers } = await clientAt(running, "oauth2", NEWS).password(ADA);
     expect([status, headers.get("x-seen")]).toEqual([200, "/oauth2/token"]);
     expect(passed).toEqual([["/oauth2/token", 200]]);
   });

@@ -4,6 +4,8 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
+import { beforeAll } from "@jest/globals";
+import { atEnd } from "../closing.ts";
 import type { DeploymentsInput } from "../../config/input.ts";
 import type { StorageConfig } from "../servers/storage.ts";
 
@@ -47,6 +49,17 @@ export async function startProcesses(count: number, config: ProcessConfig): Prom
     for (const child of children) child.kill("SIGKILL");
     throw cause;
   }
+}
+
+/** Two processes for the tests of this block. @returns base URLs of the OpenID Connect deployment at each of them. */
+export function useTwoProcesses(config: () => ProcessConfig): readonly string[] {
+  const bases: string[] = [];
+  beforeAll(async () => {
+    const { ports, end } = await startProcesses(2, config());
+    atEnd(end);
+    bases.push(...ports.map((port) => `http://127.0.0.1:${port}/openid`));
+  }, 60_000);
+  return bases;
 }
 
 /** The first line that is a number: a service may log before it listens. */

@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it } from "@jest/globals";
 import type { DeploymentsInput } from "../../config/input.ts";
-import { relyingParty, send } from "../flows/relying-party.ts";
-import { NEWS, type RunningService } from "../flows/running-service.ts";
+import { clientAt } from "../flows/clients.ts";
+import { send } from "../../testing/test-client.ts";
+import { ADA, NEWS, type RunningService } from "../flows/running-service.ts";
 import { type HostOptions, signsIn, startHost, startProxy, WORKS } from "./host.ts";
 
 let running: RunningService;
@@ -49,8 +50,8 @@ describe("a proxy", () => {
     await start({ deployments: twoHosts });
     expect(await signsIn(running)).toEqual([...WORKS, ...WORKS]);
     const redirect = async (kind: "oauth2" | "openid"): Promise<string[]> => {
-      const news = relyingParty(running, kind, NEWS);
-      return [...(await news.authorize(news.browser())).searchParams.keys()];
+      const news = clientAt(running, kind, NEWS);
+      return [...(await news.authorize(ADA)).location.searchParams.keys()];
     };
     expect([await redirect("oauth2"), await redirect("openid")]).toEqual([["code"], ["code", "iss"]]);
   });

@@ -5,7 +5,8 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import { applySeed } from "../../lib/index.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 import { Browser, type Send } from "../../testing/browser/browser.ts";
-import { basic, relyingParty, send } from "../flows/relying-party.ts";
+import { basic, send } from "../../testing/test-client.ts";
+import { clientAt } from "../flows/clients.ts";
 import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { signedIn } from "./host.ts";
 import { startProcesses } from "./processes.ts";
@@ -61,14 +62,14 @@ describe("two services in one process", () => {
 
   it("have separate accounts, clients, keys, tokens, cookies, lifetimes, themes and limits", async () => {
     const [first, second] = [
-      relyingParty(one, "openid", NEWS),
-      relyingParty({ ...one, openid: `${otherBase}/openid` }, "openid", NEWS),
+      clientAt(one, "openid", NEWS),
+      clientAt({ ...one, openid: `${otherBase}/openid` }, "openid", NEWS),
     ];
     const browser = first.browser();
-    const mine = await first.tokens({ scope: "openid" }, ADA, browser);
+    const mine = await first.signIn({ ...ADA, browser }, { scope: "openid" });
     expect(await signedIn(second, browser)).toBe(false);
     expect(browser.html).toContain("The other one");
-    const theirs = await second.tokens({ scope: "openid" }, ADA, browser);
+    const theirs = await second.signIn({ ...ADA, browser }, { scope: "openid" });
     expect([await signedIn(first, browser), await signedIn(second, browser)]).toEqual([true, true]);
     expect([mine.expires_in, theirs.expires_in]).toEqual([36_000, 111]);
     expect([
@@ -92,8 +93,8 @@ describe("two services in one process", () => {
 
   it("close independently", async () => {
     await other.close();
-    const news = relyingParty(one, "oauth2", NEWS);
-    expect((await news.userinfo((await news.tokens()).access_token)).status).toBe(200);
+    const news = clientAt(one, "oauth2", NEWS);
+    expect((await news.userinfo((await news.signIn(ADA)).access_token)).status).toBe(200);
     const closed = await send(`${otherBase}/oauth2/authorize?client_id=news&response_type=code`);
     expect([closed.status, closed.body["error"]]).toEqual([503, "temporarily_unavailable"]);
   });
@@ -127,7 +128,7 @@ describe("several processes that start together on a new database", () => {
     let port = a;
     const stopAt = [...NEWS.redirect_uris];
     const browser = new Browser({ stopAt, send: (url, init) => to(port)(url, init) });
-    const news = relyingParty({ oauth2: BASE, openid: `${BASE}/openid` }, "openid", NEWS);
+    const news = clientAt({ oauth2: BASE, openid: `${BASE}/openid` }, "openid", NEWS);
     await browser.get(news.authorizeUrl({ scope: "openid" }));
     port = b;
     await browser.submit(browser.form("password"), ACCOUNT);
@@ -137,7 +138,7 @@ describe("several processes that start together on a new database", () => {
     const exchanged = await to(c)(new URL(`${BASE}/openid/oauth2/token`), {
       method: "POST",
       headers: { authorization: basic(NEWS) },
-      body: new URLSearchParams({ grant_type: "authorization_code", code, redirect_uri: news.redirectUri }),
+      body: new URLSearchParams({ grant_type: "authorization_code", code, redirect_uri: news.redirect_uri }),
     });
     const { access_token } = (await exchanged.json()) as { access_token: string };
     const headers = { authorization: `Bearer ${access_token}` };

@@ -8,7 +8,7 @@ import { readConfiguration } from "../../config/read.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { createSignInService } from "../../lib/service.ts";
 import { problemsIn } from "../config/refusals.ts";
-import { relyingParty } from "../flows/relying-party.ts";
+import { clientAt } from "../flows/clients.ts";
 import { ADA, BOB, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { selfSigned } from "../notifier/peers.ts";
 
@@ -106,7 +106,7 @@ interface Visitor {
 }
 
 function visit({ address: localAddress, headers = {}, direct = false }: Visitor): Browser {
-  return relyingParty(running, "oauth2", NEWS).browser({
+  return clientAt(running, "oauth2", NEWS).browser({
     headers,
     send: (url, { method = "GET", body, headers: own }) =>
       new Promise((resolve, reject) => {
@@ -140,7 +140,7 @@ function visit({ address: localAddress, headers = {}, direct = false }: Visitor)
 /** The statuses of wrong passwords, each for another name. */
 async function guess(visitor: Visitor, count: number): Promise<number[]> {
   const statuses: number[] = [];
-  const browser = await visit(visitor).get(relyingParty(running, "oauth2", NEWS).authorizeUrl());
+  const browser = await visit(visitor).get(clientAt(running, "oauth2", NEWS).authorizeUrl());
   for (let index = 0; index < count; index += 1) {
     const entry = { username: `nobody-${index}`, password: "this is not the password" };
     statuses.push((await browser.submit(browser.form("password"), entry)).visits[0]!.status);
@@ -149,7 +149,7 @@ async function guess(visitor: Visitor, count: number): Promise<number[]> {
 }
 
 async function signsIn(visitor: Visitor, { username, password }: typeof ADA): Promise<number> {
-  const browser = await visit(visitor).get(relyingParty(running, "oauth2", NEWS).authorizeUrl());
+  const browser = await visit(visitor).get(clientAt(running, "oauth2", NEWS).authorizeUrl());
   return (await browser.submit(browser.form("password"), { username, password })).visits[0]!.status;
 }
 

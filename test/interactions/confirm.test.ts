@@ -1,7 +1,7 @@
 /** `{base}/confirm` as JSON: the link that undoes a change of address. */
 import { describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import { signIn } from "../flows/relying-party.ts";
+import { signIn } from "../flows/clients.ts";
 import { JsonVisitor } from "./json-visitor.ts";
 import { codeIn, linkIn, startSelfService } from "./self-service.ts";
 import { beforeTests } from "../closing.ts";

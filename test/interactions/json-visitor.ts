@@ -1,4 +1,6 @@
 /** A program at the JSON interface: it keeps cookies, as a UI in a browser does, and expects answers as published. */
+import { decodeJwt, type JWTPayload } from "jose";
+import type { TestClient } from "../../testing/test-client.ts";
 import type { PasskeyCreation, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
 import { deviation } from "./published.ts";
 import { Browser } from "../../testing/browser/browser.ts";
@@ -18,6 +20,12 @@ export interface JsonAnswer {
     readonly reason?: string;
     readonly error_description?: string;
   };
+}
+
+/** What the step asks a passkey. @throws if it asks for none. */
+export function publicKeyOf({ passkey }: JsonAnswer["body"]): PasskeyRequest & PasskeyCreation {
+  if (passkey === undefined) throw new Error("the step asks for no passkey");
+  return passkey.publicKey;
 }
 
 /** What a request differs in from what a UI on the deployment's host sends. */
@@ -66,13 +74,19 @@ export class JsonVisitor {
   act(
     step: Pick<StepDescription, "actions" | "csrf">,
     name: string,
-    values: Readonly<Record<string, string | boolean>> = {},
+    values: Readonly<Record<string, unknown>> = {},
     request?: JsonRequest,
   ): Promise<JsonAnswer> {
     const action = step.actions.find((each) => each.name === name);
     if (action === undefined) throw new TypeError(`the step has no action ${name}`);
     if (action.method === "GET") return this.get(action.href, request);
     return this.post(action.href, { csrf: step.csrf, ...values }, request);
+  }
+
+  /** Goes to the address at which a sign-in ended. @returns the claims of the ID token that the client gets for it. */
+  async claims(client: TestClient, location = ""): Promise<JWTPayload> {
+    await this.browser.get(location);
+    return decodeJwt((await client.tokensOf(this.browser)).id_token ?? "");
   }
 
   #resolve(href: string): URL {

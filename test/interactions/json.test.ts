@@ -1,15 +1,8 @@
 /** The steps as JSON, at a service that runs. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { type Parameters, type RelyingParty, relyingParty } from "../flows/relying-party.ts";
-import {
-  ADA,
-  BOB,
-  NEWS,
-  ONE_GUESS,
-  PARTNER,
-  type RunningService,
-  startService,
-} from "../flows/running-service.ts";
+import { describe, expect, it } from "@jest/globals";
+import type { RequestParameters, TestClient } from "../../testing/test-client.ts";
+import { clientAt } from "../flows/clients.ts";
+import { ADA, BOB, NEWS, ONE_GUESS, PARTNER, startService, useService } from "../flows/running-service.ts";
 import { builtInLocales } from "../../core/texts.ts";
 import { sampleStep } from "../../interactions/samples/steps.ts";
 import { describeStep } from "../../interactions/steps/description.ts";
@@ -22,23 +15,16 @@ import { type JsonAnswer, JsonVisitor } from "./json-visitor.ts";
 
 const BUILT_IN = builtInLocales();
 
-let running: RunningService;
-let news: RelyingParty;
-let partner: RelyingParty;
-
-beforeAll(async () => {
-  running = await startService();
-  news = relyingParty(running, "oauth2", NEWS);
-  partner = relyingParty(running, "openid", PARTNER);
-});
-afterAll(() => running.close());
+const running = useService();
+const news = clientAt(running, "oauth2", NEWS);
+const partner = clientAt(running, "openid", PARTNER);
 
 const ada = { username: ADA.username, password: ADA.password };
 const wrong = { username: ADA.username, password: "not the password" };
 
 async function begin(
-  party: RelyingParty = news,
-  parameters: Parameters = {},
+  party: TestClient = news,
+  parameters: RequestParameters = {},
 ): Promise<{ visitor: JsonVisitor; login: JsonAnswer }> {
   const visitor = new JsonVisitor(party.browser());
   return { visitor, login: await visitor.open(party.authorizeUrl(parameters)) };
@@ -152,7 +138,7 @@ describe("the JSON interface", () => {
   it("answers a limit with 429 and Retry-After [D-UI-3]", async () => {
     const limited = await startService({ config: { rateLimits: ONE_GUESS } });
     try {
-      const { visitor, login } = await begin(relyingParty(limited, "oauth2", NEWS));
+      const { visitor, login } = await begin(clientAt(limited, "oauth2", NEWS));
       await visitor.act(login.body, "submit", wrong);
       const answer = await visitor.act(login.body, "submit", ada);
       expect([answer.status, codes(answer)]).toEqual([429, ["limited"]]);

@@ -3,7 +3,7 @@ import { describe, expect, it } from "@jest/globals";
 import { koaBody } from "koa-body";
 import type { Context } from "koa";
 import { Browser } from "../../testing/browser/browser.ts";
-import { relyingParty, signIn } from "../flows/relying-party.ts";
+import { clientAt, signIn } from "../flows/clients.ts";
 import { ADA, BOB, NEWS, PARTNER, startService, useService } from "../flows/running-service.ts";
 
 type Fields = Record<string, string | undefined>;
@@ -43,8 +43,8 @@ const running = useService({
     application.use(ownPages);
   },
 });
-const news = relyingParty(running, "oauth2", NEWS);
-const partner = relyingParty(running, "oauth2", PARTNER);
+const news = clientAt(running, "oauth2", NEWS);
+const partner = clientAt(running, "oauth2", PARTNER);
 
 describe("own pages", () => {
   it("sign a user in [D-UI-1]", async () => {
@@ -56,7 +56,7 @@ describe("own pages", () => {
     const answer = await news.token({
       grant_type: "authorization_code",
       code,
-      redirect_uri: news.redirectUri,
+      redirect_uri: news.redirect_uri,
     });
     expect(answer.status).toBe(200);
   });
@@ -118,7 +118,7 @@ it("learn why a sign-in has ended, and where it starts again [D-AGAIN-1, D-UI-1]
       });
     },
   });
-  const party = relyingParty(own, "oauth2", NEWS);
+  const party = clientAt(own, "oauth2", NEWS);
   const browser = await party.browser().get(party.authorizeUrl({ state: "s" }));
   const form = browser.form("again");
   const stranger = await new Browser().get(`${own.oauth2}/interaction/gone`);

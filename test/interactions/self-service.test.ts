@@ -2,15 +2,16 @@
 import { describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
-import { type RelyingParty, relyingParty, signIn } from "../flows/relying-party.ts";
+import type { TestClient } from "../../testing/test-client.ts";
+import { clientAt, signIn } from "../flows/clients.ts";
 import { BOB, NEWS, UNLIMITED } from "../flows/running-service.ts";
 import { JsonVisitor } from "./json-visitor.ts";
 import { ASKS, codeIn, linkIn, startSelfService, TERMS } from "./self-service.ts";
 import { beforeTests } from "../closing.ts";
 
 const service = beforeTests(() => startSelfService());
-const news = relyingParty(service, "oauth2", NEWS);
-const openid = relyingParty(service, "openid", NEWS);
+const news = clientAt(service, "oauth2", NEWS);
+const openid = clientAt(service, "openid", NEWS);
 
 const PASSWORD = "a long sentence about nothing";
 let count = 0;
@@ -19,7 +20,7 @@ const title = (browser: Browser): string => tagsNamed(browser.html, "h1")[0]?.te
 const code = (browser: Browser): string | null | undefined => browser.location?.searchParams.get("code");
 
 /** A browser at the page of a way from the login form. */
-async function at(way: string, party: RelyingParty = news): Promise<Browser> {
+async function at(way: string, party: TestClient = news): Promise<Browser> {
   const browser = await party.browser().get(party.authorizeUrl());
   return browser.get(`${browser.url.href}/${way}`);
 }
@@ -165,7 +166,7 @@ describe("prompt=create [D-UI-5]", () => {
       prompt_values_supported: ["none", "login", "consent", "select_account", "create"],
     });
     const without = await startSelfService({});
-    const party = relyingParty(without, "openid", NEWS);
+    const party = clientAt(without, "openid", NEWS);
     const browser = await party.browser().get(party.authorizeUrl({ prompt: "create" }));
     expect(browser.location?.searchParams.get("error")).toBe("invalid_request");
     const document = await fetch(`${without.openid}/.well-known/openid-configuration`);
@@ -276,7 +277,7 @@ describe("a forgotten password", () => {
 describe("terms of use", () => {
   it("are accepted at registration, and newer ones at the next sign-in [D-TERMS-1, D-REGISTER-9]", async () => {
     const first = await startSelfService({ registration: { ...ASKS, terms: TERMS } });
-    const party = relyingParty(first, "oauth2", NEWS);
+    const party = clientAt(first, "oauth2", NEWS);
     const browser = await party.browser().get(party.authorizeUrl());
     await signIn(browser, BOB);
     expect(title(browser)).toBe("New terms of use");
@@ -308,7 +309,7 @@ describe("terms of use", () => {
 describe("a UI of one's own", () => {
   it("gets the address of the interaction, while start again, errors and signing out stay built in [D-UI-4]", async () => {
     const own = await startSelfService({ registration: ASKS, ui: "/login" });
-    const party = relyingParty(own, "oauth2", NEWS);
+    const party = clientAt(own, "oauth2", NEWS);
     const browser = party.browser({ stopAt: [`${own.origin}/login`] });
     await browser.get(party.authorizeUrl());
     expect(browser.visits.at(-1)?.status).toBe(303);
@@ -368,7 +369,7 @@ describe("the name that password managers store with a new password", () => {
     ["required", "username"],
   ] as const)("is one field at registration, where the username is %s: %s", async (username, field) => {
     const own = await startSelfService({ registration: { fields: { ...(username && { username }) } } });
-    const party = relyingParty(own, "oauth2", NEWS);
+    const party = clientAt(own, "oauth2", NEWS);
     const browser = await party.browser().get(`${party.authorizeUrl()}&prompt=create`);
     ownerOf(browser);
     const owner = tagsNamed(browser.html, "input").find(
@@ -413,7 +414,7 @@ describe("the JSON interface", () => {
   it("says that nothing was sent where a limit stops a resend, and not that something was [D-MAILLIMIT-4]", async () => {
     const mail = { ...UNLIMITED.mail, recipientAndCaller: { points: 1, seconds: 3_600 } };
     const own = await startSelfService(undefined, { config: { rateLimits: { ...UNLIMITED, mail } } });
-    const party = relyingParty(own, "oauth2", NEWS);
+    const party = clientAt(own, "oauth2", NEWS);
     const visitor = new JsonVisitor(party.browser());
     const login = await visitor.open(party.authorizeUrl());
     const register = await visitor.act(login.body, "register");

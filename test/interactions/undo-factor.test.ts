@@ -1,7 +1,7 @@
 /** `{base}/confirm` with the link in the mail about a first factor: it removes the factor, as a page and as JSON. */
 import { describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import { signIn } from "../flows/relying-party.ts";
+import { signIn } from "../flows/clients.ts";
 import { JsonVisitor } from "./json-visitor.ts";
 import { linkIn, startSelfService } from "./self-service.ts";
 import { beforeTests } from "../closing.ts";

@@ -7,8 +7,8 @@ import { createSystemClock } from "../../core/clock.ts";
 import { keptSessions } from "../../records/health.ts";
 import { openStorage, type Storage } from "../../records/storage.ts";
 import { createStorageFaults } from "../../testing/storage-faults.ts";
-import { relyingParty } from "../flows/relying-party.ts";
-import { NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { clientAt } from "../flows/clients.ts";
+import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { configFile } from "../cli/backup-stage.ts";
 import { here } from "../cli/here.ts";
 import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
@@ -60,8 +60,8 @@ const FINE = { sessions: [true, true, ""], lostAt: 0 };
 describe("Redis is emptied", () => {
   it("by FLUSHALL under two servers: each says it once, in its log, health and metrics, and people sign in again [D-LOSS-1, D-LOSS-2]", async () => {
     const [one, other] = [await start(), await start()];
-    const party = relyingParty(one, "oauth2", NEWS);
-    const tokens = await party.tokens();
+    const party = clientAt(one, "oauth2", NEWS);
+    const tokens = await party.signIn(ADA);
     expect([await shownBy(one), await shownBy(other)]).toEqual([FINE, FINE]);
     await redis.client.flushall();
     await Promise.all([untilSaid(one), untilSaid(other)]);
@@ -82,7 +82,7 @@ describe("Redis is emptied", () => {
     await expect(party.refresh(tokens.refresh_token)).resolves.toMatchObject({
       body: { error: "invalid_grant" },
     });
-    await expect(party.tokens()).resolves.toMatchObject({ token_type: "bearer" });
+    await expect(party.signIn(ADA)).resolves.toMatchObject({ token_type: "bearer" });
     for (const running of [one, other]) {
       expect(said(running)).toHaveLength(1);
       expect(running.log.join("")).not.toMatch(/ada@example|lovelace/i);

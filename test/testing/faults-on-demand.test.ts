@@ -34,7 +34,7 @@ describe("signing in with one call", () => {
     expect((await test.signInAs("EVE", news)).account.sub).toBe(eve.account.sub);
     expect((await test.signInAs("fay@example.com", news)).account.email).toBe("fay@example.com");
     expect((await test.signInAs(ada, news)).browser).toBe(ada.browser);
-    const { tokens } = await test.signInAs(ada.account, news, { deployment: "oauth2" });
+    const { tokens } = await test.signInAs(ada.account, news.at("oauth2"));
     expect(tokens).not.toHaveProperty("id_token");
   });
 

@@ -224,7 +224,7 @@ describe("a passkey", () => {
     ["changed backup eligibility", { backupEligible: false, backedUp: false }],
     ["another user handle", { userHandle: Buffer.alloc(32).toString("base64url") }],
     ["no user handle and no account", { userHandle: null }],
-  ])("signs nobody in with %s", async (_what, overrides) => {
+  ])("signs nobody in with %s [D-FACTOR-32]", async (_what, overrides) => {
     const authenticator = await owned();
     await expect(signIn(authenticator, overrides)).resolves.toEqual(REFUSED);
     await expect(signIn(authenticator)).resolves.toMatchObject({ kind: "right" });

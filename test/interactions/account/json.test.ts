@@ -1,4 +1,5 @@
 /** The pages of the account as JSON: what they say, what they do, and what they refuse. */
+import { beforeTests } from "../../closing.ts";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import ejs from "ejs";
 import { builtInLocales } from "../../../core/texts.ts";
@@ -12,28 +13,28 @@ import { samples } from "../../../interactions/samples/samples.ts";
 import { Browser } from "../../../testing/browser/browser.ts";
 import { TestClock } from "../../../testing/test-clock.ts";
 import { totpCode } from "../../../testing/totp-code.ts";
-import { send, signedIn, signIn } from "../../flows/relying-party.ts";
+import { send } from "../../../testing/test-client.ts";
+import { signedIn, signIn } from "../../flows/clients.ts";
 import { ADA } from "../../flows/running-service.ts";
 import { pagesWith } from "../every-page.ts";
 import { type JsonAnswer, JsonVisitor } from "../json-visitor.ts";
 import { checkOf } from "../published.ts";
-import { codeIn, type SelfService, startSelfService } from "../self-service.ts";
+import { codeIn, startSelfService } from "../self-service.ts";
 
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 const clock = new TestClock();
-let service: SelfService;
 let people = 0;
 
-beforeAll(async () => {
-  service = await startSelfService(undefined, {
+const service = beforeTests(() =>
+  startSelfService(undefined, {
     config: { clock },
     // Browsers make no passkeys for IP addresses.
     deployments(origin) {
       const base = origin.replace("127.0.0.1", "localhost");
       return { oauth2: { url: base }, openid: { url: `${base}/openid` } };
     },
-  });
-});
+  }),
+);
 afterAll(async () => {
   expect(service.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
   await service.close();
