@@ -8,7 +8,7 @@ import { addPhone } from "../../testing/add-passkey.ts";
 import type { TestAuthenticator } from "../../testing/authenticator.ts";
 import { clientAt } from "../flows/clients.ts";
 import { ADA, NEWS, onLocalhost, type RunningService, startService } from "../flows/running-service.ts";
-import { JsonVisitor, publicKeyOf } from "../interactions/json-visitor.ts";
+import { JsonVisitor, publicKeyOf, afterPassword } from "../interactions/json-visitor.ts";
 import { configFile, newPlace } from "./backup-stage.ts";
 import { runHere, Workshop } from "./stage.ts";
 
@@ -18,10 +18,7 @@ const workshop = new Workshop();
 /** Signs ada in with a code. @returns `signed in`, or the problem of the step. */
 async function show(running: RunningService, action: "submit" | "recovery", code: string): Promise<string> {
   const news = clientAt(running, "openid", NEWS);
-  const visitor = new JsonVisitor(news.browser());
-  const { body: login } = await visitor.open(news.authorizeUrl({ scope: "openid" }));
-  const { username, password } = ADA;
-  const { body: step } = await visitor.act(login, "submit", { username, password });
+  const { visitor, step } = await afterPassword(news, ADA, { scope: "openid" });
   expect(step.step).toBe("second-factor");
   const { body } = await visitor.act(step, action, { code });
   if (body.done === undefined) return body.problems.map((problem) => problem.code).join();

@@ -4,7 +4,7 @@ import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { createAuthenticator } from "../../testing/authenticator.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
-import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
+import { type JsonAnswer, JsonVisitor, type Waiting } from "../interactions/json-visitor.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
 import type { RequestParameters, TestClient } from "../../testing/test-client.ts";
 import { clientAt, signedIn } from "./clients.ts";
@@ -32,11 +32,6 @@ beforeEach(async () => {
 });
 
 type Step = JsonAnswer["body"];
-interface Waiting {
-  readonly visitor: JsonVisitor;
-  readonly step: Step;
-}
-
 /** Enters the password. */
 async function entered(
   party: TestClient = vault,

@@ -12,7 +12,7 @@ import { createAuthenticator, type TestAuthenticator } from "../../testing/authe
 import { totpCode } from "../../testing/totp-code.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
 import { App } from "../cluster/cluster.ts";
-import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
+import { type JsonAnswer, atLogin, type Waiting } from "../interactions/json-visitor.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
 import type { TestClient } from "../../testing/test-client.ts";
 import { clientAt } from "./clients.ts";
@@ -99,14 +99,8 @@ async function withApp(): Promise<Someone & { readonly codes: readonly string[] 
 }
 
 type Step = JsonAnswer["body"];
-interface Waiting {
-  readonly visitor: JsonVisitor;
-  readonly step: Step;
-}
-
 async function firstPage(party: TestClient = news): Promise<Waiting> {
-  const visitor = new JsonVisitor(party.browser());
-  const { body: step } = await visitor.open(party.authorizeUrl({ scope: "openid" }));
+  const { visitor, step } = await atLogin(party, { scope: "openid" });
   return { visitor, step };
 }
 

@@ -13,7 +13,7 @@ import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { SYSTEM } from "../../records/audit/audit-event.ts";
 import { createAuthenticator } from "../../testing/authenticator.ts";
 import { TestClock } from "../../testing/test-clock.ts";
-import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
+import { type JsonAnswer, JsonVisitor, atLogin, type Waiting } from "../interactions/json-visitor.ts";
 import { startSelfService, TERMS } from "../interactions/self-service.ts";
 import { MethodsParty, type MethodsService, startMethodsService } from "./methods-party.ts";
 import type { RequestParameters, TestClient } from "../../testing/test-client.ts";
@@ -40,12 +40,6 @@ async function start(config: Config = {}): Promise<MethodsService> {
 /** A new person at a new service. */
 async function person(config: Config = {}): Promise<MethodsParty> {
   return MethodsParty.create(await start(config));
-}
-
-type Step = JsonAnswer["body"];
-interface Waiting {
-  readonly visitor: JsonVisitor;
-  readonly step: Step;
 }
 
 interface At {
@@ -364,8 +358,7 @@ describe("somebody who has only the password", () => {
   it("can't answer before the password, nor in the sign-in of somebody else", async () => {
     const party = await person();
     const news = newsAt(party.running);
-    const stranger = new JsonVisitor(news.browser());
-    const { body: login } = await stranger.open(news.authorizeUrl());
+    const { visitor: stranger, step: login } = await atLogin(news);
     for (const action of ["submit", "later", "never"]) {
       const { href = "" } = login.actions[0] ?? {};
       const { body } = await stranger.post(`${href}/offer-passkey?action=${action}`, { csrf: login.csrf });

@@ -9,7 +9,7 @@ import {
 import { TestClock } from "../../testing/test-clock.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
 import { totpCode } from "../../testing/totp-code.ts";
-import { type JsonAnswer, JsonVisitor, publicKeyOf } from "../interactions/json-visitor.ts";
+import { type JsonAnswer, JsonVisitor, publicKeyOf, type Waiting } from "../interactions/json-visitor.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
 import type { RequestParameters, TestClient } from "../../testing/test-client.ts";
 import { clientAt } from "./clients.ts";
@@ -32,31 +32,25 @@ beforeEach(async () => {
   phone = await addPhone(running, running.ada.sub, clock);
 });
 
-/** A browser at a step that accepts a passkey. */
-interface Asked {
-  readonly visitor: JsonVisitor;
-  readonly step: JsonAnswer["body"];
-}
-
 async function firstPage(
   parameters: RequestParameters = {},
   visitor = new JsonVisitor(news.browser()),
-): Promise<Asked> {
+): Promise<Waiting> {
   const { body: step } = await visitor.open(news.authorizeUrl({ scope: "openid", ...parameters }));
   return { visitor, step };
 }
 
 const namesOf = (step: JsonAnswer["body"]): readonly string[] => step.actions.map(({ name }) => name);
 
-const send = ({ visitor, step }: Asked, credential: unknown): Promise<JsonAnswer> =>
+const send = ({ visitor, step }: Waiting, credential: unknown): Promise<JsonAnswer> =>
   visitor.act(step, "passkey", { credential });
 
 /** Answers as the authenticator does. */
-const use = (asked: Asked, authenticator = phone, overrides: AnswerOverrides = {}): Promise<JsonAnswer> =>
+const use = (asked: Waiting, authenticator = phone, overrides: AnswerOverrides = {}): Promise<JsonAnswer> =>
   send(asked, authenticator.get(publicKeyOf(asked.step), overrides));
 
 /** The cookies that a sign-in leaves. */
-const traces = ({ visitor }: Asked): readonly string[] =>
+const traces = ({ visitor }: Waiting): readonly string[] =>
   visitor.browser.jar
     .all()
     .map(({ name }) => name)
@@ -237,7 +231,7 @@ describe("a passkey on the first page", () => {
 });
 
 /** A browser that is signed in to the account pages, where a change asks for a recent sign-in. */
-async function recent(username = ADA.username, password = ADA.password): Promise<Asked> {
+async function recent(username = ADA.username, password = ADA.password): Promise<Waiting> {
   const visitor = new JsonVisitor(news.browser());
   await visitor.open(`${running.oauth2}/account`);
   const { body: login } = await visitor.get(visitor.browser.url.href);
@@ -289,7 +283,7 @@ describe("without passkeys", () => {
     });
   });
 
-  async function atLogin(parameters: RequestParameters = {}): Promise<Asked> {
+  async function atLogin(parameters: RequestParameters = {}): Promise<Waiting> {
     const visitor = new JsonVisitor(clientAt(plain, "openid", NEWS).browser());
     const url = clientAt(plain, "openid", NEWS).authorizeUrl({ scope: "openid", ...parameters });
     return { visitor, step: (await visitor.open(url)).body };
@@ -300,7 +294,7 @@ describe("without passkeys", () => {
     password: string,
     login: string,
     parameters: RequestParameters = {},
-  ): Promise<Asked> {
+  ): Promise<Waiting> {
     const { visitor, step: first } = await atLogin(parameters);
     const { body: step } = await visitor.act(first, "submit", { username: login, password });
     return { visitor, step };

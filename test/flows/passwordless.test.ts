@@ -3,7 +3,13 @@ import { describe, expect, it } from "@jest/globals";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { type AnswerOverrides, createAuthenticator } from "../../testing/authenticator.ts";
 import { TestClock } from "../../testing/test-clock.ts";
-import { type JsonAnswer, JsonVisitor, publicKeyOf } from "../interactions/json-visitor.ts";
+import {
+  type JsonAnswer,
+  JsonVisitor,
+  publicKeyOf,
+  atLogin,
+  type Waiting,
+} from "../interactions/json-visitor.ts";
 import { codeIn, linkIn, startSelfService } from "../interactions/self-service.ts";
 import type { RequestParameters } from "../../testing/test-client.ts";
 import { clientAt } from "./clients.ts";
@@ -24,9 +30,7 @@ const running = beforeTests(() =>
 const news = clientAt(running, "openid", NEWS);
 
 type Step = JsonAnswer["body"];
-interface Waiting {
-  readonly visitor: JsonVisitor;
-  readonly step: Step;
+interface Registering extends Waiting {
   readonly email: string;
 }
 
@@ -36,16 +40,15 @@ const newAddress = (): string => `person-${(people += 1)}@example.org`;
 async function registering(
   values: Record<string, string> = {},
   parameters: RequestParameters = {},
-): Promise<Waiting> {
-  const visitor = new JsonVisitor(news.browser());
-  const { body: first } = await visitor.open(news.authorizeUrl({ scope: "openid", ...parameters }));
+): Promise<Registering> {
+  const { visitor, step: first } = await atLogin(news, { scope: "openid", ...parameters });
   const register = first.step === "register" ? first : (await visitor.act(first, "register")).body;
   const email = values["email"] ?? newAddress();
   const { body: step } = await visitor.act(register, "without-password", { email, ...values });
   return { visitor, step, email };
 }
 
-async function confirmed({ visitor, step, email }: Waiting): Promise<Waiting> {
+async function confirmed({ visitor, step, email }: Registering): Promise<Registering> {
   const { body } = await visitor.act(step, "submit", { code: codeIn(await running.mailTo(email)) });
   return { visitor, step: body, email };
 }
@@ -54,19 +57,19 @@ async function confirmed({ visitor, step, email }: Waiting): Promise<Waiting> {
 async function atPasskey(
   values: Record<string, string> = {},
   parameters: RequestParameters = {},
-): Promise<Waiting> {
+): Promise<Registering> {
   const waiting = await confirmed(await registering(values, parameters));
   expect(waiting.step.step).toBe("enrol");
   return waiting;
 }
 
-function post({ visitor, step }: Waiting, credential: unknown, name = "Phone", action = "passkey") {
+function post({ visitor, step }: Registering, credential: unknown, name = "Phone", action = "passkey") {
   const [href = ""] = (step.actions.find((each) => each.name === "passkey")?.href ?? "").split("?");
   return visitor.post(`${href}?action=${action}`, { csrf: step.csrf, credential, name });
 }
 
 const newPhone = (origin = new URL(running.openid).origin) => createAuthenticator({ origin });
-const made = ({ step }: Waiting, overrides: AnswerOverrides = {}, phone = newPhone()) =>
+const made = ({ step }: Registering, overrides: AnswerOverrides = {}, phone = newPhone()) =>
   phone.create(publicKeyOf(step), overrides);
 
 const accountOf = (login: string) => running.service.accounts.findByLogin(login);
@@ -99,8 +102,7 @@ describe("a person who registers without a password", () => {
       expect(claims).toMatchObject({ sub: account?.sub, acr: PASSKEY, amr: ["swk", "user", "mfa"] });
       const { text } = await running.mailTo(email);
       expect([text.includes("passkey"), /confirm\?token=/.test(text)]).toEqual([true, true]);
-      const later = new JsonVisitor(news.browser());
-      const { body: login } = await later.open(news.authorizeUrl({ scope: "openid" }));
+      const { visitor: later, step: login } = await atLogin(news, { scope: "openid" });
       const credential = phone.get(publicKeyOf(login));
       const { body: back } = await later.act(login, "passkey", { credential });
       expect((await later.claims(news, back.location)).sub).toBe(account?.sub);
@@ -153,8 +155,7 @@ describe("a person who registers without a password", () => {
     const waiting = await atPasskey();
     const { email } = waiting;
     const { body: codes } = await post(waiting, made(waiting));
-    const visitor = new JsonVisitor(news.browser());
-    const { body: login } = await visitor.open(news.authorizeUrl({ scope: "openid" }));
+    const { visitor, step: login } = await atLogin(news, { scope: "openid" });
     const wrong = await visitor.act(login, "submit", { username: email, password: PASSWORD });
     expect([wrong.status, wrong.body.problems[0]?.code]).toEqual([400, "wrong"]);
     const { body: forgot } = await visitor.act(login, "forgot-password");
@@ -230,7 +231,7 @@ describe("a person who registers without a password", () => {
 /** The answer without what differs from one sign-in to the next. */
 function stable({
   step: { csrf: _csrf, again: _again, actions, email: _email, text: _text, ...rest },
-}: Waiting) {
+}: Registering) {
   return { ...rest, actions: actions.map(({ name, label }) => [name, label]) };
 }
 
@@ -238,8 +239,7 @@ describe("what makes no account", () => {
   it("is a form without an address, or one without the password that it asks for", async () => {
     const { step } = await registering({ email: "" });
     expect([step.step, step.problems]).toMatchObject(["register", [{ code: "required", fields: ["email"] }]]);
-    const visitor = new JsonVisitor(news.browser());
-    const { body: login } = await visitor.open(news.authorizeUrl());
+    const { visitor, step: login } = await atLogin(news);
     const { body: register } = await visitor.act(login, "register");
     const { status } = await visitor.act(register, "submit", { email: newAddress() });
     expect(status).toBe(400);

@@ -4,7 +4,7 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import type { TestAuthenticator } from "../../testing/authenticator.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
-import { type JsonAnswer, JsonVisitor, publicKeyOf } from "../interactions/json-visitor.ts";
+import { JsonVisitor, publicKeyOf, atLogin, type Waiting } from "../interactions/json-visitor.ts";
 import { codeIn } from "../interactions/self-service.ts";
 import { type MethodsService, startMethodsService } from "./methods-party.ts";
 import type { TestClient, TestVisitor } from "../../testing/test-client.ts";
@@ -17,12 +17,6 @@ const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 /** Ada with the passwords that the tests choose. */
 export const NEW = { username: ADA.username, password: "a lighthouse in the fog" };
 export const LATER = { username: ADA.username, password: "a second lighthouse in the fog" };
-
-/** A program, and the step that it is at. */
-export interface Waiting {
-  readonly visitor: JsonVisitor;
-  readonly step: JsonAnswer["body"];
-}
 
 export class ResetParty {
   readonly running: MethodsService;
@@ -56,8 +50,7 @@ export class ResetParty {
 
   /** Somebody who reads the mail of Ada chooses a new password. They are back at `login`. */
   async reset({ password }: TestVisitor = NEW): Promise<Waiting> {
-    const visitor = new JsonVisitor(this.news.browser());
-    const { body: login } = await visitor.open(this.news.authorizeUrl({ scope: "openid" }));
+    const { visitor, step: login } = await atLogin(this.news, { scope: "openid" });
     const { body: asked } = await visitor.act(login, "forgot-password");
     const { body: fresh } = await visitor.act(asked, "submit", { username: ADA.username });
     const code = codeIn(await this.mailWith((mail) => codeIn(mail) !== ""));
@@ -94,8 +87,7 @@ export class ResetParty {
 
   /** After a passkey alone. */
   async byPasskey(): Promise<Waiting> {
-    const visitor = new JsonVisitor(this.news.browser());
-    const { body: login } = await visitor.open(this.news.authorizeUrl({ scope: "openid" }));
+    const { visitor, step: login } = await atLogin(this.news, { scope: "openid" });
     const credential = this.phone.get(publicKeyOf(login));
     const { body: step } = await visitor.act(login, "passkey", { credential });
     return { visitor, step };

@@ -1,11 +1,12 @@
 /** The sign-in methods after a reset: with terms, more time, the account pages, and pages of a team's own. */
+import type { Waiting } from "../interactions/json-visitor.ts";
 import { describe, expect, it } from "@jest/globals";
 import { koaBody } from "koa-body";
 import { Browser } from "../../testing/browser/browser.ts";
 import { TERMS } from "../interactions/self-service.ts";
 import { formOf, textOf } from "./methods-party.ts";
 import { signIn } from "./clients.ts";
-import { NEW, ResetParty, type Waiting } from "./reset-party.ts";
+import { NEW, ResetParty } from "./reset-party.ts";
 
 let party: ResetParty;
 

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from "@jest/globals";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
-import { JsonVisitor } from "../interactions/json-visitor.ts";
+import { JsonVisitor, afterPassword, atLogin } from "../interactions/json-visitor.ts";
 import type { RequestParameters, TestClient } from "../../testing/test-client.ts";
 import { clientAt } from "./clients.ts";
 import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
@@ -92,8 +92,7 @@ describe("an account with an authenticator app", () => {
   it("is asked for the second factor only after the right password [D-FACTOR-27]", async () => {
     const answers = await Promise.all(
       [ADA, BOB].map(async ({ username }) => {
-        const visitor = new JsonVisitor(news.browser());
-        const { body: login } = await visitor.open(news.authorizeUrl());
+        const { visitor, step: login } = await atLogin(news);
         const { status, body } = await visitor.act(login, "submit", { username, password: "wrong one" });
         return [status, body.step, body.problems];
       }),
@@ -261,9 +260,7 @@ const essential = (...values: readonly (string | undefined)[]): RequestParameter
 
 /** bob, who has no second factor, is signed in. */
 async function signedInByPassword(): Promise<JsonVisitor> {
-  const visitor = new JsonVisitor(news.browser());
-  const { body: login } = await visitor.open(news.authorizeUrl({ scope: "openid" }));
-  const { body } = await visitor.act(login, "submit", { username: BOB.username, password: BOB.password });
+  const { visitor, step: body } = await afterPassword(news, BOB, { scope: "openid" });
   await visitor.claims(news, body.location);
   return visitor;
 }

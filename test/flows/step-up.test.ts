@@ -9,7 +9,7 @@ import {
 import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
-import { type JsonAnswer, JsonVisitor, publicKeyOf } from "../interactions/json-visitor.ts";
+import { type JsonAnswer, JsonVisitor, publicKeyOf, atLogin } from "../interactions/json-visitor.ts";
 import { startSelfService } from "../interactions/self-service.ts";
 import type { RequestParameters, TestClient } from "../../testing/test-client.ts";
 import { clientAt } from "./clients.ts";
@@ -42,8 +42,7 @@ beforeEach(async () => {
 });
 
 async function halfway(username: string = ADA.username, parameters: RequestParameters = {}) {
-  const visitor = new JsonVisitor(news.browser());
-  const { body: login } = await visitor.open(news.authorizeUrl({ scope: "openid", ...parameters }));
+  const { visitor, step: login } = await atLogin(news, { scope: "openid", ...parameters });
   const { body: step } = await visitor.act(login, "submit", {
     username,
     password: PASSWORDS[username] ?? "",
@@ -136,8 +135,7 @@ describe("a sign-in that several forms finish at once", () => {
     ],
     ["as JSON", "application/json", (values: object) => JSON.stringify(values)],
   ])("gives one code, and nothing else goes wrong: %s", async (_how, type, written) => {
-    const visitor = new JsonVisitor(news.browser());
-    const { body: step } = await visitor.open(news.authorizeUrl({ scope: "openid" }));
+    const { visitor, step } = await atLogin(news, { scope: "openid" });
     const url = new URL(step.actions[0]?.href ?? "", running.openid);
     const { jar } = visitor.browser;
     const body = written({ csrf: step.csrf, username: BOB.username, password: BOB.password });
@@ -216,8 +214,7 @@ describe("a session by password and code", () => {
     ["acr_values", { scope: "openid", acr_values: PASSKEY }],
     ["an essential acr", essential],
   ])("steps up for %s if the hint names its person; else everything is asked for", async (_name, wish) => {
-    const bob = new JsonVisitor(news.browser());
-    const { body: login } = await bob.open(news.authorizeUrl({ scope: "openid" }));
+    const { visitor: bob, step: login } = await atLogin(news, { scope: "openid" });
     const { body: end } = await bob.act(login, "submit", { username: BOB.username, password: BOB.password });
     const idTokens = [await idTokenOf(bob, end.location)];
     const { visitor } = await signedIn();

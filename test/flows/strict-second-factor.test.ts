@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from "@jest/globals";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { totpCode } from "../../testing/totp-code.ts";
-import { JsonVisitor } from "../interactions/json-visitor.ts";
+import { JsonVisitor, afterPassword } from "../interactions/json-visitor.ts";
 import { clientAt, signIn } from "./clients.ts";
 import { type TestClient, readTokens } from "../../testing/test-client.ts";
 import { enter, FRAME, type KnownDevice, TELEVISION } from "./devices.ts";
@@ -130,10 +130,7 @@ describe.each(["strict", "documented"] as const)("profile %s", (profile) => {
     it("without a session: the password alone is not enough for one that needs more [D-RUN-5]", async () => {
       const { person } = await MethodsParty.create(running);
       const news = clientAt(running, "openid", client);
-      const visitor = new JsonVisitor(news.browser());
-      const { body: login } = await visitor.open(news.authorizeUrl(REQUEST));
-      const { username, password } = person;
-      const { body } = await visitor.act(login, "submit", { username, password });
+      const { step: body } = await afterPassword(news, person, REQUEST);
       expect(body.step).toBe(needs ? "enrol-confirm" : undefined);
       expect(body.done).toBe(needs ? undefined : true);
     });

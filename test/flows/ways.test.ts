@@ -20,7 +20,7 @@ import { Browser } from "../../testing/browser/browser.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { here } from "../cli/here.ts";
 import { withStores } from "../cli/stage.ts";
-import { JsonVisitor } from "../interactions/json-visitor.ts";
+import { atLogin } from "../interactions/json-visitor.ts";
 import { type SelfService, startSelfService } from "../interactions/self-service.ts";
 import type { StorageConfig } from "../servers/storage.ts";
 import { formOf, METHODS, textOf } from "./methods-party.ts";
@@ -162,8 +162,7 @@ async function atAccount(): Promise<Browser> {
 describe("a further way to sign in", () => {
   it("is in the description of the first step, signs in, and is in amr and acr", async () => {
     const news = clientAt(running, "openid", NEWS);
-    const visitor = new JsonVisitor(news.browser());
-    const { body: login } = await visitor.open(news.authorizeUrl({ scope: "openid" }));
+    const { visitor, step: login } = await atLogin(news, { scope: "openid" });
     expect(login.actions).toContainEqual(
       expect.objectContaining({ name: "badge", label: "Sign in with a badge", method: "POST" }),
     );

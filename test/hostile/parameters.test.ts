@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { generateKeyPair, exportJWK, SignJWT } from "jose";
 import { KINDS } from "../../records/all-kinds.ts";
-import { JsonVisitor } from "../interactions/json-visitor.ts";
+import { atLogin } from "../interactions/json-visitor.ts";
 import { APP, clientAt } from "../flows/clients.ts";
 import { basic, newProof, send, type TestAnswer } from "../../testing/test-client.ts";
 import { NEWS, SHOP, useService } from "../flows/running-service.ts";
@@ -126,8 +126,7 @@ const lists = (levels: number): string => `${"[".repeat(levels)}${"]".repeat(lev
 describe("JSON that is nested deeper than 20 levels is a 400", () => {
   it.each([21, 10_000])("at a step of a sign-in, with %i levels [D-STRANGER-7]", async (levels) => {
     const news = clientAt(running, "oauth2", NEWS);
-    const visitor = new JsonVisitor(news.browser());
-    const { body: step } = await visitor.open(news.authorizeUrl());
+    const { visitor, step } = await atLogin(news);
     const href = step.actions.find(({ name }) => name === "submit")?.href ?? "";
     for (const name of ["credential", "username", "other"]) {
       const around = (inner: string): string => `{"csrf":${JSON.stringify(step.csrf)},"${name}":${inner}}`;

@@ -9,9 +9,9 @@ import { addPhone } from "../../testing/add-passkey.ts";
 import type { MethodsService } from "../flows/methods-party.ts";
 import type { TestClient } from "../../testing/test-client.ts";
 import { clientAt } from "../flows/clients.ts";
-import { LATER, NEW, ResetParty, type Waiting } from "../flows/reset-party.ts";
+import { LATER, NEW, ResetParty } from "../flows/reset-party.ts";
 import { ADA, BOB, CALLBACK, type KnownClient, UNLIMITED } from "../flows/running-service.ts";
-import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
+import { type JsonAnswer, JsonVisitor, type Waiting } from "../interactions/json-visitor.ts";
 import { codeIn, linkIn } from "../interactions/self-service.ts";
 
 const [, MFA] = KNOWN_ACRS;

@@ -8,7 +8,7 @@ import { APP, clientAt, issue } from "../flows/clients.ts";
 import { type TestClient, basic, newProof, send, type TestAnswer } from "../../testing/test-client.ts";
 import { ADA, NEWS, onLocalhost, type RunningService, startService } from "../flows/running-service.ts";
 import { untilReplay } from "../flows/token-answers.ts";
-import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
+import { type JsonAnswer, JsonVisitor, afterPassword } from "../interactions/json-visitor.ts";
 
 const ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /** The first failures of a bucket have records of their own. */
@@ -188,10 +188,7 @@ describe("wrong passkeys", () => {
   it("after the right password are in the audit of the account, with a count beyond ten [D-STRANGER-4]", async () => {
     await addPhone(running, running.ada.sub, { now: () => Date.now() + offset });
     const news = clientAt(running, "oauth2", NEWS);
-    const visitor = new JsonVisitor(news.browser());
-    const { body: login } = await visitor.open(news.authorizeUrl());
-    const { username, password } = ADA;
-    const { body: step } = await visitor.act(login, "submit", { username, password });
+    const { visitor, step } = await afterPassword(news, ADA);
     await times(50, () => visitor.act(step, "passkey", { credential: "x" }));
     const records = await failures("second_factor");
     expect(counts(records)).toEqual([40, ...Array<number>(OWN).fill(1)]);

@@ -1,6 +1,6 @@
 /** A program at the JSON interface: it keeps cookies, as a UI in a browser does, and expects answers as published. */
 import { decodeJwt, type JWTPayload } from "jose";
-import type { TestClient } from "../../testing/test-client.ts";
+import type { RequestParameters, TestClient, TestVisitor } from "../../testing/test-client.ts";
 import type { PasskeyCreation, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
 import { deviation } from "./published.ts";
 import { Browser } from "../../testing/browser/browser.ts";
@@ -107,4 +107,26 @@ export class JsonVisitor {
     if (wrong !== undefined) throw new Error(wrong);
     return { status: response.status, headers: response.headers, body };
   }
+}
+
+/** A program, and the step that it is at. */
+export interface Waiting {
+  readonly visitor: JsonVisitor;
+  readonly step: JsonAnswer["body"];
+}
+
+/** A new sign-in at a client. */
+export async function atLogin(client: TestClient, parameters?: RequestParameters): Promise<Waiting> {
+  const visitor = new JsonVisitor(client.browser());
+  return { visitor, step: (await visitor.open(client.authorizeUrl(parameters))).body };
+}
+
+/** A sign-in at a client after the name and the password. */
+export async function afterPassword(
+  client: TestClient,
+  { username, password }: TestVisitor,
+  parameters?: RequestParameters,
+): Promise<Waiting> {
+  const { visitor, step: login } = await atLogin(client, parameters);
+  return { visitor, step: (await visitor.act(login, "submit", { username, password })).body };
 }

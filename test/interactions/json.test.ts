@@ -11,7 +11,7 @@ import { STEP_NAMES } from "../../interactions/steps/step.ts";
 import { readTags } from "../../testing/browser/html.ts";
 import { localeFile, pagesWith } from "./every-page.ts";
 import { checkOf, deviation, DOCUMENT } from "./published.ts";
-import { type JsonAnswer, JsonVisitor } from "./json-visitor.ts";
+import { type JsonAnswer, JsonVisitor, atLogin } from "./json-visitor.ts";
 
 const BUILT_IN = builtInLocales();
 
@@ -291,9 +291,8 @@ describe("the published description", () => {
   });
 
   it("answers in the language of the person [D-UI-7]", async () => {
-    const visitor = new JsonVisitor(news.browser());
-    const { body } = await visitor.open(news.authorizeUrl({ ui_locales: "pl" }));
-    expect([body.title, body.actions[0]?.label]).toEqual(["Zaloguj się", "Zaloguj się"]);
+    const { step } = await atLogin(news, { ui_locales: "pl" });
+    expect([step.title, step.actions[0]?.label]).toEqual(["Zaloguj się", "Zaloguj się"]);
   });
 
   it("finds answers that differ", () => {
