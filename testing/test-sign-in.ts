@@ -304,7 +304,8 @@ interface Listener {
 
 /** The base URLs contain the port, so the server listens before the service is created. */
 async function listen(): Promise<Listener> {
-  const server: Server = createServer();
+  // A connection that waits is not closed: on a slow machine, a client may just have begun to use it.
+  const server: Server = createServer({ keepAliveTimeout: 0 });
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
   // Browsers make no passkeys for an IP address.
   const origin = `http://localhost:${(server.address() as AddressInfo).port}`;
