@@ -69,7 +69,7 @@ const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 
 /**
  * A cache of parsed records. It is emptied when another connection has written to the file, and when a write of
- * this one is rolled back: a record that is in the cache stays in it when it is replaced.
+ * this one is rolled back: a record that is inserted is in the cache, and one that is in it stays when it is replaced.
  */
 export class RecordCache {
   readonly #connection: Connection;
