@@ -232,6 +232,5 @@ it("every kind that names an account ends with it, or is kept for a reason [D-OW
   const unexplained = naming.filter(
     (kind) => !endsWith(kind) && !REMOVED.has(kind.name) && !Object.hasOwn(KEPT, kind.name),
   );
-  // They are written in the commit of the account itself.
-  expect(unexplained.map(({ name }) => name)).toEqual(["sign-in-name"]);
+  expect(unexplained.map(({ name }) => name)).toEqual([]);
 });
