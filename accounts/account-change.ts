@@ -41,6 +41,7 @@ type Services = Pick<
 
 /** Records of the audit about an account that no change of it writes. */
 type OtherAction =
+  | "account.attributes_pruned"
   | "account.viewed"
   | "account.browser_remembered"
   | "account.browser_forgotten"

@@ -30,6 +30,7 @@ import {
   type NewAccount,
 } from "./account-schema.ts";
 import { checked, invalid } from "./arguments.ts";
+import { createPruning } from "./attribute-pruning.ts";
 import { AUTHENTICATOR_APP } from "../records/factors/factor-kinds.ts";
 import { createAccountFactors, withoutFactorsSince } from "./factors/account-factors.ts";
 import { type FirstWay, type NewPassword, withReview } from "./factors/factor.ts";
@@ -231,6 +232,8 @@ export function createAccounts(
       if (record === undefined) throw noAccount();
       return shown(record);
     },
+
+    ...createPruning(services),
 
     async setPassword({ target: [sub], input: { password }, caller }) {
       await changePassword(sub, password, {}, caller);

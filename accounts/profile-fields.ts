@@ -384,6 +384,16 @@ export function isSame(row: FieldRow, one: FieldValues, other: FieldValues): boo
   return isDeepStrictEqual(givenValue(row, one), givenValue(row, other));
 }
 
+/** The names of the attributes of an account with a value that nobody reads: not configured, or not for such a value. */
+export function unreadAttributes(accounts: FieldSettings["accounts"]): (values: FieldValues) => string[] {
+  const rows = new Map(attributeRows(accounts).map((row) => [row.name, row]));
+  return ({ attributes = {} }) =>
+    Object.entries(attributes).flatMap(([name, value]) => {
+      const row = rows.get(name);
+      return row !== undefined && row.problem(value) === undefined ? [] : [name];
+    });
+}
+
 /** What a service calls its attributes in a language, by the keys of the locale files. */
 export function attributeTexts(
   accounts: FieldSettings["accounts"] = { attributes: {} },

@@ -171,6 +171,7 @@ export const ACTIONS_OF_STRANGERS: Readonly<Record<AuditAction, StrangerFact>> =
   "account.registered": REGISTRATION,
   "account.imported": OPERATOR,
   "account.updated": PERSON,
+  "account.attributes_pruned": OPERATOR,
   "account.password_changed": PERSON,
   "account.password_reset": MAIL_CODE,
   "account.address_restored": MAIL_CODE,

@@ -52,6 +52,11 @@ const account: z.ZodType<Account> = shownAccount;
 const newAccount: z.ZodType<NewAccount, NewAccount> = newSchema;
 const accountChanges: z.ZodType<AccountChanges, AccountChanges> = changesSchema;
 
+const pruned = exactly({
+  /** How many accounts had such a value. */
+  accounts: z.int(),
+});
+
 export const accounts = operations("account", {
   /**
    * Shows an account.
@@ -128,6 +133,27 @@ export const accounts = operations("account", {
     audit: ["account.updated"],
     errors: ["not_found", "name_taken", "unknown_reference", "not_applicable"],
     example: { target: [SUB], input: { surname: "Hopper", gender: null } },
+  }),
+  /**
+   * Removes what nobody reads: the values of an attribute that is no longer configured, or that its type no longer takes.
+   *
+   * Values that fit stay. No notification is sent.
+   */
+  pruneAttributes: operation({
+    effect: "verb",
+    target: [],
+    positional: ["attribute"],
+    input: exactly({
+      /** The name of the attribute. */
+      attribute: anyString,
+    }),
+    output: pruned,
+    role: "administrator",
+    confirm: "final",
+    audit: ["account.attributes_pruned"],
+    errors: [],
+    columns: [],
+    example: { target: [], input: { attribute: "department" } },
   }),
   /**
    * Creates an account of another system with its identifiers, assignments and password hash (Argon2, bcrypt, scrypt

@@ -38,6 +38,8 @@ export interface Positions {
   readonly roles: [roles: readonly string[]];
   /** The client_id */
   readonly client: [client_id?: string];
+  /** The name of an attribute */
+  readonly attribute: [name: string];
   /** The webhook-id of the delivery */
   readonly id: [id: string];
   /** service:KEY, group:KEY or portal:KEY */

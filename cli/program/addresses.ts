@@ -1,6 +1,7 @@
 /** Reads the address of a storage from arguments, environment variables and configuration files. */
 import { createHash } from "node:crypto";
 import { resolve } from "node:path";
+import { accountSettings, type AccountSettings } from "../../config/attributes.ts";
 import { isSecret } from "../../config/keys.ts";
 import {
   backendOf,
@@ -27,6 +28,8 @@ export interface StorageAddress {
   readonly secrets: string;
   /** Its `keys.secrets`, if the configuration has them. */
   readonly keys?: readonly string[];
+  /** What its configuration says about accounts; missing without a configuration. */
+  readonly accounts?: AccountSettings;
 }
 
 /** The arguments of a command for one storage. */
@@ -90,8 +93,10 @@ function addressIn(config: object, where: string, name: string): StorageAddress 
   const keys: unknown = Reflect.get(config, "keys");
   const secrets: unknown = Reflect.get(Object(keys), "secrets");
   const isSet = secrets !== undefined;
+  const accounts = accountSettings.safeParse(Reflect.get(config, "accounts") ?? {});
   return {
     ...(isSecretList(secrets) && { keys: secrets }),
+    ...(accounts.success && { accounts: accounts.data }),
     storage,
     artifacts: isElsewhere ? checkArtifacts(artifacts, name) : undefined,
     secrets: isSet ? `in ${where}` : secretsOf(storage),

@@ -5,6 +5,7 @@ import { type Check, type Flaw, kindChecks } from "../../records/record-check.ts
 import type { Clock } from "../../core/clock.ts";
 import { deliveryChecks } from "../../records/deliveries/delivery-check.ts";
 import { directoryChecks } from "../../records/directory/directory-check.ts";
+import { attributeCheck } from "../../accounts/attribute-pruning.ts";
 import { allWays } from "../../accounts/ways/ways.ts";
 import { factorChecks } from "../../records/factors/factor-check.ts";
 import { namesOf } from "../../accounts/names.ts";
@@ -141,7 +142,7 @@ function settingsCheck(warnings: readonly string[]): Check {
 
 /** The checks in their order: each relies on those before it. */
 async function checksOf(
-  { storage, artifacts }: StorageAddress,
+  { storage, artifacts, accounts }: StorageAddress,
   stores: OpenStores,
   warnings: readonly string[],
   { clock, sealer }: { readonly clock: Clock; readonly sealer: Sealer | undefined },
@@ -153,6 +154,7 @@ async function checksOf(
     ...kindChecks(KINDS, stores, clock),
     ...directoryChecks(stores, namesOf, clock),
     ...factorChecks(stores, allWays(), clock),
+    ...(accounts === undefined ? [] : [attributeCheck(stores, accounts)]),
     ...deliveryChecks(stores, KINDS, clock),
     ...(sealer === undefined ? [] : sealedChecks(stores, sealer, clock)),
   ];
@@ -260,6 +262,8 @@ async function checkAll(
   const sealer = await sealerOf(address);
   if (sealer === undefined)
     err.write("Sealed values are not opened, because keys.secrets is not known: see --config.\n");
+  if (address.accounts === undefined)
+    err.write("Attributes of accounts are not compared with accounts.attributes: see --config.\n");
   const warnings: string[] = [];
   const onWarning = (text: string): void => void warnings.push(text);
   const stores = await openAddressed(address, { name: "ADDRESS", mustExist: true, onWarning }, clock);

@@ -103,6 +103,11 @@ const ACTIONS = {
   },
   "account.imported": { about: "account", means: "An account was imported" },
   "account.updated": { about: "account", means: "Fields of an account were changed; `fields` names them" },
+  "account.attributes_pruned": {
+    about: null,
+    means:
+      "Removing what nobody reads of an attribute was requested; `attribute` names it, and `accounts` says how many have such a value",
+  },
   "account.password_changed": { about: "account", means: "A new password was set" },
   "account.password_reset": {
     about: "account",

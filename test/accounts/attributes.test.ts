@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterAll(() => at.close());
 
 describe("a field that a service adds", () => {
-  it("is read by a client that asks, after the person has seen it by its label", async () => {
+  it("is read by a client that asks, after the person has seen it by its label [D-ATTR-2, D-ATTR-6]", async () => {
     const party = clientAt(at.running, "openid", PARTNER);
     const account = await service.accounts.create({
       email: at.newEmail(),
@@ -62,7 +62,7 @@ describe("a field that a service adds", () => {
     // A third party.
     ["PARTNER", PARTNER, { cost_center: "4711" }, "openid org"],
   ])(
-    "is read by %s only if it is one of the readers, by scope and by claim",
+    "is read by %s only if it is one of the readers, by scope and by claim [D-ATTR-3, D-ATTR-5]",
     async (_name, client, read, granted) => {
       const party = clientAt(at.running, "openid", client);
       const account = await service.accounts.create({
@@ -94,7 +94,7 @@ describe("a field that a service adds", () => {
     },
   );
 
-  it("is left out for a third party, when it joins a scope after the consent", async () => {
+  it("is left out for a third party, when it joins a scope after the consent [D-ATTR-4]", async () => {
     const party = clientAt(at.running, "openid", PARTNER);
     const { sub, email } = await service.accounts.create({
       email: at.newEmail(),
@@ -167,7 +167,7 @@ describe("a field that a service adds", () => {
     await other.close();
   });
 
-  it("keeps both of two changes of different fields, and what the service no longer has", async () => {
+  it("keeps both of two changes of different fields, and what the service no longer has [D-ATTR-15, D-ATTR-9]", async () => {
     const { sub } = await service.accounts.create({ email: at.newEmail() });
     await Promise.all([
       service.accounts.update(sub, { attributes: { department: "Sales" } }),
@@ -187,7 +187,7 @@ describe("a field that a service adds", () => {
     });
   });
 
-  it("is read by nobody, and kept, when its value no longer fits", async () => {
+  it("is read by nobody, and kept, when its value no longer fits [D-ATTR-9]", async () => {
     const { accounts } = service;
     const attributes = { floor: "second", desk: 400, department: "Research" };
     const { sub } = await accounts.create({ email: at.newEmail(), attributes });
@@ -206,7 +206,7 @@ describe("a field that a service adds", () => {
     expect(form.attributes).toEqual({ floor: null, desk: null, department: null });
   });
 
-  it("has at most 8 KiB together with the others, whoever sets them", async () => {
+  it("has at most 8 KiB together with the others, whoever sets them [D-ATTR-16]", async () => {
     const { sub, visitor } = await at.signedIn();
     const address = { street_address: wide(256), locality: wide(256), region: wide(256) };
     await service.accounts.update(sub, { attributes: { department: wide(1000), address } });
@@ -221,7 +221,7 @@ describe("a field that a service adds", () => {
     expect((await at.recordOf(sub)).attributes).toEqual({ department: wide(1000), address });
   });
 
-  it("says that a phone number is confirmed only until it changes", async () => {
+  it("says that a phone number is confirmed only until it changes [D-ATTR-17]", async () => {
     const { accounts } = service;
     const [phone_number, other] = ["+48226950000", "+442079460958"];
     const attributes = { phone_number, phone_number_verified: true };

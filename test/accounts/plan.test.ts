@@ -256,7 +256,7 @@ describe("a change of attributes", () => {
       { "group:g": ["1"], "service:3": ["3"], "portal:p": ["1", "3"] },
     ],
     ["all, if all may read one", { narrow: "x", open: "x" }, everybody],
-  ])("notifies %s", (_who, attributes, expected) => {
+  ])("notifies %s [D-ATTR-20]", (_who, attributes, expected) => {
     const before = { ...ada, portal: "p", attributes: { address: { country: "DE" } } };
     const after = { ...before, attributes: { ...before.attributes, ...attributes } };
     const types = causedBy(before, after, fields);

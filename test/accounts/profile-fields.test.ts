@@ -120,7 +120,7 @@ describe.each(ROWS)("the field %s of a person", (name, row) => {
   });
 
   it.each([...Object.keys(TRUSTED), ...Object.keys(OWN)])(
-    "has one rule for what comes by %s",
+    "has one rule for what comes by %s [D-ATTR-14]",
     async (by) => {
       const isOwn = Object.hasOwn(OWN, by);
       const isOpen = !isOwn || (by === "registration" ? registration !== undefined : isEdited);
@@ -153,7 +153,7 @@ describe.each(ROWS)("the field %s of a person", (name, row) => {
     60_000,
   );
 
-  it("takes no value of another type from a program", async () => {
+  it("takes no value of another type from a program [D-ATTR-14]", async () => {
     const { accounts } = service;
     const { sub } = await accounts.create({ email: at.newEmail() });
     for (const [what, value] of Object.entries(OTHER)) {
@@ -185,7 +185,7 @@ describe.each(ROWS)("the field %s of a person", (name, row) => {
     await service.accounts.delete(sub);
   });
 
-  it("is in the forms of the pages if people set it", async () => {
+  it("is in the forms of the pages if people set it [D-ATTR-13]", async () => {
     const { browser, visitor } = await at.person();
     await browser.get(at.running.openid + PROFILE);
     expect(browser.html.includes(`name="${name}"`)).toBe(isEdited);

@@ -97,7 +97,7 @@ describe("the command line", () => {
     child.stdout.destroy();
     const said = await text(child.stderr);
     expect(said).toBe(
-      `${place.storage}\nSealed values are not opened, because keys.secrets is not known: see --config.\n`,
+      `${place.storage}\nSealed values are not opened, because keys.secrets is not known: see --config.\nAttributes of accounts are not compared with accounts.attributes: see --config.\n`,
     );
     expect(child.exitCode ?? (await once(child, "exit"))[0]).toBe(read.code);
   }, 60_000);

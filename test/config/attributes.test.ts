@@ -27,7 +27,7 @@ const department = (settings: object): readonly string[] => named("department", 
 const withProto = JSON.parse(`{ "__proto__": ${JSON.stringify(TEXT)} }`) as unknown;
 
 describe("the attributes of the configuration", () => {
-  it("are complete with the defaults", () => {
+  it("are complete with the defaults [D-ATTR-12]", () => {
     const attributes = {
       customer_number: {
         ...TEXT,
@@ -110,7 +110,7 @@ describe("the attributes of the configuration", () => {
     ["A name", "", TEXT],
     ["A name", "a".repeat(41), TEXT],
     ["A name", "ąbc", TEXT],
-  ])("%s is not %j", (_what, name, settings) => {
+  ])("%s is not %j [D-ATTR-10]", (_what, name, settings) => {
     expect(named(name, settings)).toEqual([expect.stringMatching(/: is not a name for an attribute/u)]);
   });
 
@@ -122,7 +122,7 @@ describe("the attributes of the configuration", () => {
     ["csrf", "must have another name: accounts have this one already"],
     ["birthdate", "must have another name: this is a standard claim, and of those only"],
     ["phone_number_verified", "must have another name: this is a standard claim, and of those only"],
-  ])("have other names than %s", (name, problem) => {
+  ])("have other names than %s [D-ATTR-10]", (name, problem) => {
     expect(named(name, TEXT)).toEqual([expect.stringContaining(`${name}: ${problem}`)]);
   });
 
@@ -182,7 +182,7 @@ describe("the attributes of the configuration", () => {
     [{ scope: "org", readers: ["a b"] }, ["readers[0]: must be the key of a service"]],
     [{ notify: 1 }, ["notify: must be `true` or `false`"]],
     [{ lable: "x" }, ['lable: unknown key; did you mean "config.accounts.attributes.department.label"?']],
-  ])("explain %j", (settings, problems) => {
+  ])("explain %j [D-ATTR-11, D-ATTR-18, D-ATTR-5]", (settings, problems) => {
     expect(department(settings as object)).toEqual(
       problems.map((each): unknown =>
         expect.stringContaining(
@@ -197,7 +197,7 @@ describe("the attributes of the configuration", () => {
       "groups Role permissions entitlements scp tid oid UID hd upn eppn username login unique_name memberOf wids org_id tenant",
       "admin is_admin isAdmin is-admin https://example.com/groups urn:example:Role cognito:groups",
     ].flatMap((line) => line.split(" ")),
-  )("let nobody set %s", (claim) => {
+  )("let nobody set %s [D-ATTR-19]", (claim) => {
     const problem = /claim: must be another claim: (?:relying parties|tokens)/u;
     expect(named("department", { ...PERSON, claim })).toEqual([expect.stringMatching(problem)]);
   });
@@ -223,7 +223,7 @@ describe("the attributes of the configuration", () => {
     expect(named(name, settings)).toEqual([expect.stringContaining(problem)]);
   });
 
-  it("have one claim each, are at most 30, and no object's prototype", () => {
+  it("have one claim each, are at most 30, and no object's prototype [D-ATTR-10]", () => {
     expect(problemsOf({ a: { ...TEXT, scope: "org" }, b: { ...TEXT, scope: "org", claim: "a" } })).toEqual([
       "b.claim: must not be the claim of config.accounts.attributes.a",
     ]);
@@ -234,7 +234,7 @@ describe("the attributes of the configuration", () => {
     expect(problemsOf(withProto)).toEqual(["__proto__: is not a key of the configuration"]);
   });
 
-  it("are checked all at once, and no message has a value", () => {
+  it("are checked all at once, and no message has a value [D-ATTR-11]", () => {
     const problems = problemsOf({
       Wrong: { ...TEXT, maxLength: "s3cret" },
       department: { type: "s3cret", label: 5, scope: "openid", claim: "s3 cret" },
