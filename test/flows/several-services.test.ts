@@ -58,7 +58,7 @@ const party = (kind: "oauth2" | "openid" = "openid"): TestClient => clientAt(run
 
 describe("several services behind one address", () => {
   it("share concurrent sign-ins, which all succeed", async () => {
-    const signIns = Array.from({ length: rounds(20, 60) }, async (_, index) => {
+    const signIns = Array.from({ length: rounds(10, 20) }, async (_, index) => {
       const one = party(index % 2 ? "openid" : "oauth2");
       const scope: RequestParameters = index % 2 ? { scope: "openid" } : {};
       const browser = one.browser();
