@@ -35,7 +35,7 @@ const fields = {
     form: "an object: name of an attribute → value or `null`",
   }),
   /** Whether the address is confirmed to be the person's. Default: `false`. */
-  email_verified: described(flag().optional(), { form: "`true` or `false`" }),
+  email_verified: flag().optional(),
 };
 
 const email = described(ruled(emailProblem).transform(canonicalEmail), {

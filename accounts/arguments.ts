@@ -119,7 +119,14 @@ export function integer(least: number, most: number = Number.MAX_SAFE_INTEGER): 
 
 /** `true` or `false`. */
 export function flag(): z.ZodBoolean {
-  return z.boolean({ error: "must be true or false" });
+  return z.boolean({ error: "must be true or false" }).meta({ form: "`true` or `false`" });
+}
+
+/** One of these texts. */
+export function choice<const C extends readonly string[]>(choices: C): z.ZodEnum<{ [K in C[number]]: K }> {
+  const [form, list] =
+    choices.length === 2 ? ["` or `", choices.join(" or ")] : ["`, `", `one of ${choices.join(", ")}`];
+  return z.enum(choices, { error: `must be ${list}` }).meta({ form: `\`${choices.join(form)}\`` });
 }
 
 /** An identifier to look up: any string, because an unknown one is not an error. */

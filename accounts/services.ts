@@ -6,6 +6,7 @@ import type { StorageServices } from "../records/services.ts";
 import type { AccessCleanup } from "./access-cleanup.ts";
 import type { AccountInternals } from "./account.ts";
 import type { Accounts } from "./operations/accounts.ts";
+import type { ClientRows } from "./clients/client-settings.ts";
 import type { ClientInternals } from "./clients/client.ts";
 import type { Clients } from "./operations/clients.ts";
 import type { Directory, DirectoryInternals } from "./directory.ts";
@@ -18,6 +19,8 @@ import type { PersonFields } from "./profile-fields.ts";
 export interface AccountServices extends StorageServices {
   readonly keys: ServiceKeys;
   readonly fields: PersonFields;
+  /** The kinds and settings of clients. */
+  readonly clientRows: ClientRows;
   readonly passwords: Passwords;
   readonly confirmations: Confirmations;
   readonly limits: AttemptLimits;

@@ -9,6 +9,7 @@ import { configurationSchema } from "../config/schema.ts";
 import { documentedVariable } from "../config/variables.ts";
 import { fileSchema } from "../config/file-schema.ts";
 import { importedAccount } from "../accounts/account-schema.ts";
+import { CLIENT_ROWS, type ClientRows } from "../accounts/clients/client-settings.ts";
 import { apiSettings } from "../accounts/operations/apis.ts";
 import { entrySettings, serviceSettings } from "../accounts/operations/directory.ts";
 import { seedClient, seedSchema } from "../lib/seed.ts";
@@ -151,34 +152,49 @@ export const configurationSchemaFile: Page = {
 };
 
 /** The arguments of the library that a seed contains. */
-export const ARGUMENTS = [
-  ["the seed", seedSchema, { file: "lib/seed.ts", name: "Seed" }],
-  ["portals and groups", entrySettings, { file: "accounts/operations/directory.ts", name: "EntrySettings" }],
-  ["services", serviceSettings, { file: "accounts/operations/directory.ts", name: "ServiceSettings" }],
-  ["APIs", apiSettings, { file: "accounts/operations/apis.ts", name: "ApiSettings" }],
-  ["clients", seedClient, { file: "accounts/clients/client-schema.ts", name: "IdentifiedClient" }],
-  ["accounts", importedAccount, { file: "accounts/account-schema.ts", name: "ImportedAccount" }],
-] as const;
+export const ARGUMENTS = argumentsWith(CLIENT_ROWS);
+
+function argumentsWith(rows: ClientRows) {
+  return [
+    ["the seed", seedSchema(rows), { file: "lib/seed.ts", name: "Seed" }],
+    [
+      "portals and groups",
+      entrySettings,
+      { file: "accounts/operations/directory.ts", name: "EntrySettings" },
+    ],
+    ["services", serviceSettings, { file: "accounts/operations/directory.ts", name: "ServiceSettings" }],
+    ["APIs", apiSettings, { file: "accounts/operations/apis.ts", name: "ApiSettings" }],
+    ["clients", seedClient(rows), { file: "accounts/clients/client-schema.ts", name: "IdentifiedClient" }],
+    ["accounts", importedAccount, { file: "accounts/account-schema.ts", name: "ImportedAccount" }],
+  ] as const;
+}
 
 /** The keys of the configuration file: `port`, and the contents of a seed. */
 export const seedPage: Page = pageWithTables("docs/seed.md", () => ({
   "the file": keyTable(fileSchema, (leaf) => ({ variable: documentedVariable(leaf) })),
-  ...withComments(ROOT, (commentsOf) =>
+  ...argumentTables(CLIENT_ROWS),
+}));
+
+/** The keys of what a seed contains. */
+export function argumentTables(rows: ClientRows): Readonly<Record<string, string>> {
+  return withComments(ROOT, (commentsOf) =>
     Object.fromEntries(
-      ARGUMENTS.map(([title, schema, of]) => {
+      argumentsWith(rows).map(([title, schema, of]) => {
         const comments = commentsOf(
           of,
           leavesOf(schema).map(({ path }) => path),
         );
-        return [title, keyTable(schema, ({ path }) => notes(of, path.join("."), comments))];
+        return [title, keyTable(schema, (leaf) => notes(of, leaf, comments))];
       }),
     ),
-  ),
-}));
+  );
+}
 
 /** @throws Error if there is no comment. */
-function notes({ name }: Documented, key: string, comments: ReadonlyMap<string, Comment>): KeyNotes {
-  const { description = "", byDefault } = comments.get(key) ?? {};
+function notes({ name }: Documented, leaf: Leaf, comments: ReadonlyMap<string, Comment>): KeyNotes {
+  const key = leaf.path.join(".");
+  const { description: comment = "", byDefault } = comments.get(key) ?? {};
+  const description = comment === "" ? (leaf.description ?? "") : comment;
   if (description === "") throw new Error(`${name}.${key}: has no comment`);
   return { description, byDefault };
 }

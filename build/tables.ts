@@ -112,17 +112,21 @@ function authenticatesWith({ confidential, addresses }: KindOfClient): string {
 
 const ROTATION = { always: "always rotate", "as configured": "rotate as configured" } as const;
 
-export const clientsPage: Page = pageWithTables("docs/clients.md", () => ({
-  kinds: table(
+export function kindTable(kinds: Readonly<Record<string, KindOfClient>>): string {
+  return table(
     ["`kind`", "For", "Authenticates with", "Refresh tokens", "Default `error_status`"],
-    Object.entries(CLIENT_KINDS).map(([name, kind]) => [
+    Object.entries(kinds).map(([name, kind]) => [
       `\`${name}\`${name === DEFAULT_KIND ? " (default)" : ""}`,
       kind.is,
       authenticatesWith(kind),
       kind.rotates === null ? "none" : ROTATION[kind.rotates],
       `\`${kind.behaves}\``,
     ]),
-  ),
+  );
+}
+
+export const clientsPage: Page = pageWithTables("docs/clients.md", () => ({
+  kinds: kindTable(CLIENT_KINDS),
 }));
 
 const MINUTE = 60;

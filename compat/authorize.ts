@@ -5,7 +5,7 @@ import type { Unit } from "../provider/unit-of-work.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
-import { hasSetting, isAllowedAddress, KINDS } from "../accounts/clients/client-kinds.ts";
+import { isAllowedAddress, KINDS } from "../accounts/clients/client-kinds.ts";
 import { isTooDeepText, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
 import { appendToQuery, responseMembers } from "../provider/responses.ts";
@@ -64,7 +64,7 @@ export async function knownClient(
   const client = await clients.record(id);
   if (client === undefined || client.disabled) throw badRequest("invalid_client", "the client is not known");
   exchange.client = client;
-  if (!hasSetting(client.kind, "redirect_uris"))
+  if (KINDS[client.kind].addresses === null)
     throw badRequest("unauthorized_client", `a ${client.kind} client has no address to redirect to`);
   return client;
 }
@@ -211,7 +211,7 @@ export function checkPushed(
   return (exchange, body, client) => {
     if (body.has("request_uri")) throw badRequest("invalid_request_uri", "request_uri can't be pushed");
     if (client && !client.disabled) {
-      if (!hasSetting(client.kind, "redirect_uris"))
+      if (KINDS[client.kind].addresses === null)
         throw badRequest("unauthorized_client", `a ${client.kind} client can't send people to sign in`);
       const address = body.one("redirect_uri");
       if (address) requireRegistered(exchange, client, address);

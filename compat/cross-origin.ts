@@ -5,7 +5,7 @@
  */
 import type { EndpointName } from "../config/deployments.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
-import { originsOf } from "../accounts/clients/client-kinds.ts";
+import { KINDS, originsOf } from "../accounts/clients/client-kinds.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { withTimeout } from "../core/with-timeout.ts";
 import type { EndpointExchange } from "./exchange.ts";
@@ -54,7 +54,7 @@ async function isListed(
   all: Promise<ReadonlySet<string>>,
   last: ReadonlySet<string>,
 ): Promise<boolean> {
-  if (client !== undefined) return !client.disabled && originsOf(client).includes(origin);
+  if (client !== undefined) return !client.disabled && originsOf(KINDS[client.kind], client).includes(origin);
   // A script can read that the storage fails.
   const origins = await withTimeout(LOOK_UP_TIMEOUT_MS, all, late).catch(() => last);
   return origins.has(origin);

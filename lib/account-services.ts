@@ -1,6 +1,7 @@
 /** The composition root of the rules: accounts, clients, and what people do. It loads nothing of HTTP. */
 import { AccessCleanup } from "../accounts/access-cleanup.ts";
 import { createAccounts } from "../accounts/accounts.ts";
+import { CLIENT_ROWS } from "../accounts/clients/client-settings.ts";
 import { createClients } from "../accounts/clients/clients.ts";
 import { createDirectory } from "../accounts/directory.ts";
 import { createSecondFactors } from "../accounts/factors/factors.ts";
@@ -29,7 +30,7 @@ type Given = StorageServices &
 export function createAccountServices(
   given: Given,
   hashing: Pick<PasswordContext, "isCheap" | "onHashed">,
-  replaced: Partial<Pick<AccountServices, "passwords" | "cleanup">> = {},
+  replaced: Partial<Pick<AccountServices, "passwords" | "cleanup" | "clientRows">> = {},
 ): AccountServices & Pick<ProviderServices, "claims"> {
   const { configuration, storage, events, keys, backchannel, onMail } = given;
   const fields = createPersonFields(configuration);
@@ -47,6 +48,7 @@ export function createAccountServices(
   const below = {
     ...given,
     fields,
+    clientRows: replaced.clientRows ?? CLIENT_ROWS,
     claims,
     grantable: claims.grantable,
     mailDeployment: mailDeploymentOf(configuration),

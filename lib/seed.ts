@@ -4,6 +4,7 @@ import { described } from "../config/documented-schema.ts";
 import { apiIdentifier, apiSettings } from "../accounts/operations/apis.ts";
 import { importedAccount, type ImportedAccount } from "../accounts/account-schema.ts";
 import { exactly, mapOf, pathIn } from "../accounts/arguments.ts";
+import { CLIENT_ROWS, type ClientRows } from "../accounts/clients/client-settings.ts";
 import { identifiedClient } from "../accounts/clients/client-schema.ts";
 import {
   entryKey,
@@ -31,42 +32,44 @@ import { SEEDED } from "../records/directory/directory-kinds.ts";
 /** What a seed is applied to. */
 export type SeededServices = Pick<
   AccountServices,
-  "accounts" | "clients" | "directory" | "storage" | "keys" | "logger"
+  "accounts" | "clients" | "clientRows" | "directory" | "storage" | "keys" | "logger"
 >;
 
 /** How many names one line of the log has. */
 const MAX_NAMED = 20;
 
 /** A client of a seed, by the rules of a service on loopback. Others require longer secrets and refuse its addresses. */
-export const seedClient = identifiedClient({ production: false });
+export const seedClient = (rows: ClientRows) => identifiedClient(rows, { production: false });
 
-export const seedSchema = exactly({
-  /** Created, or updated to these values. Default: none. */
-  portals: described(mapOf(entryKey, entrySettings).optional(), { form: "an object: key → portal" }),
-  /** Created, or updated to these values. Default: none. */
-  groups: described(mapOf(entryKey, entrySettings).optional(), { form: "an object: key → group" }),
-  /** Created, or updated to these values. Default: none. */
-  services: described(mapOf(entryKey, serviceSettings).optional(), { form: "an object: key → service" }),
-  /** Created, or updated to these values. Default: none. */
-  apis: described(mapOf(apiIdentifier, apiSettings).optional(), { form: "an object: identifier → API" }),
-  /** Registered; of a client that exists, the settings that are named are set, but not its secret or keys. Default: none. */
-  clients: described(z.array(seedClient, { error: "must be a list" }).readonly().optional(), {
-    form: "a list of clients",
-  }),
-  /** Created unless the e-mail address or username is taken; existing accounts are never changed. Default: none. */
-  accounts: described(z.array(importedAccount, { error: "must be a list" }).readonly().optional(), {
-    form: "a list of accounts",
-  }),
-});
+export function seedSchema(rows: ClientRows) {
+  return exactly({
+    /** Created, or updated to these values. Default: none. */
+    portals: described(mapOf(entryKey, entrySettings).optional(), { form: "an object: key → portal" }),
+    /** Created, or updated to these values. Default: none. */
+    groups: described(mapOf(entryKey, entrySettings).optional(), { form: "an object: key → group" }),
+    /** Created, or updated to these values. Default: none. */
+    services: described(mapOf(entryKey, serviceSettings).optional(), { form: "an object: key → service" }),
+    /** Created, or updated to these values. Default: none. */
+    apis: described(mapOf(apiIdentifier, apiSettings).optional(), { form: "an object: identifier → API" }),
+    /** Registered; of a client that exists, the settings that are named are set, but not its secret or keys. Default: none. */
+    clients: described(z.array(seedClient(rows), { error: "must be a list" }).readonly().optional(), {
+      form: "a list of clients",
+    }),
+    /** Created unless the e-mail address or username is taken; existing accounts are never changed. Default: none. */
+    accounts: described(z.array(importedAccount, { error: "must be a list" }).readonly().optional(), {
+      form: "a list of accounts",
+    }),
+  });
+}
 
 /** A seed. All parts are optional. */
-export interface Seed extends Readonly<z.input<typeof seedSchema>> {}
+export interface Seed extends Readonly<z.input<ReturnType<typeof seedSchema>>> {}
 
-interface CheckedSeed extends z.output<typeof seedSchema> {}
+interface CheckedSeed extends z.output<ReturnType<typeof seedSchema>> {}
 
 /** @throws ConfigurationError with every problem that can be found without a storage. */
-export function checkSeed(seed: unknown): CheckedSeed {
-  const result = seedSchema.safeParse(seed);
+export function checkSeed(seed: unknown, rows: ClientRows = CLIENT_ROWS): CheckedSeed {
+  const result = seedSchema(rows).safeParse(seed);
   if (result.success) return result.data;
   throw new ConfigurationError(result.error.issues.map((issue) => problem(issue.path, issue.message)));
 }
@@ -86,7 +89,7 @@ interface Item {
 /** See `start-service.ts`. */
 export async function applySeed(services: SeededServices, seed: Seed | undefined): Promise<void> {
   if (seed === undefined) return;
-  const checked = checkSeed(seed);
+  const checked = checkSeed(seed, services.clientRows);
   const { logger } = services;
   const items = itemsOf(services, checked);
   const gone = await removedItems(services, items);

@@ -6,6 +6,7 @@ import { type AccountInternals } from "../accounts/account.ts";
 import { type Accounts, accounts as accountTable } from "../accounts/operations/accounts.ts";
 import { type AuditLog, audit as auditTable } from "../accounts/operations/audit.ts";
 import { facade } from "../accounts/operations/operation.ts";
+import type { ClientRows } from "../accounts/clients/client-settings.ts";
 import { type ClientInternals } from "../accounts/clients/client.ts";
 import { type Clients, clients as clientTable } from "../accounts/operations/clients.ts";
 import { type Directory, DIRECTORY_CALLS, type DirectoryInternals } from "../accounts/directory.ts";
@@ -155,6 +156,8 @@ interface StartOptions {
   readonly cheapHashes?: boolean | undefined;
   /** Waits between two attempts to send a logout token. Default: a timer. */
   readonly pause?: Pause | undefined;
+  /** The kinds and settings of clients. Default: those that every service has. */
+  readonly clientRows?: ClientRows | undefined;
   /** Called with each new instance of oidc-provider, before it serves. */
   readonly onProvider?: ((provider: Provider, configuration: Configuration) => void) | undefined;
 }
@@ -169,6 +172,7 @@ async function build(
     warmsUp = false,
     cheapHashes,
     pause,
+    clientRows,
     onProvider,
   }: StartOptions & {
     readonly role: Role;
@@ -212,6 +216,7 @@ async function build(
         onDeliveries: () => notifier.wake(),
       },
       { isCheap: cheapHashes, onHashed: (timing) => metrics.hashing(timing) },
+      { ...(clientRows && { clientRows }) },
     );
     const { accounts, clients, directory, cleanup, passwords } = below;
     open.defer(() => passwords.close());

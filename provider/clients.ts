@@ -3,7 +3,8 @@ import { Provider, type AdapterPayload, type Client } from "oidc-provider";
 import type { Configuration } from "../config/configuration.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
-import { DEVICE_GRANT, KINDS } from "../accounts/clients/client-kinds.ts";
+import { DEVICE_GRANT, type KindOfClient } from "../accounts/clients/client-kinds.ts";
+import type { ClientRows, Setting } from "../accounts/clients/client-settings.ts";
 import { noteFailure } from "../accounts/limits/attempt-limits.ts";
 import type { AccountServices } from "../accounts/services.ts";
 import { callerOf, exchangeIn } from "./exchange.ts";
@@ -27,35 +28,47 @@ const KNOWN_GRANTS: ReadonlySet<string> = new Set([
  * @param signingAlgorithm for clients that are registered without one.
  * @param profile with `strict`, oidc-provider does not know the password grant, not even by name.
  */
-export function clientMetadata(
-  record: ClientRecord,
+export function createClientMetadata(
+  { kinds, settings }: ClientRows,
   signingAlgorithm: string,
   profile: Configuration["profile"],
-): AdapterPayload {
-  return {
-    client_id: record.client_id,
-    client_name: record.name,
-    application_type: record.native ? "native" : "web",
-    ...authentication(record),
-    redirect_uris: [...record.redirect_uris],
-    post_logout_redirect_uris: [...record.post_logout_redirect_uris],
-    grant_types: record.grant_types.filter(
-      (type) => KNOWN_GRANTS.has(type) && (profile !== "strict" || type !== "password"),
-    ),
-    // oidc-provider adds the grant that belongs to each response type.
-    response_types: record.grant_types.includes("authorization_code") ? ["code"] : [],
-    id_token_signed_response_alg: record.id_token_signed_response_alg ?? signingAlgorithm,
-    ...(record.backchannel_logout_uri === null
-      ? {}
-      : { backchannel_logout_uri: record.backchannel_logout_uri, backchannel_logout_session_required: true }),
-    record,
-  } as AdapterPayload;
+): (record: ClientRecord) => AdapterPayload {
+  const names = Object.entries<Setting>(settings).flatMap(([name, { isMetadata }]) =>
+    isMetadata === true ? [name] : [],
+  );
+  return (record) => {
+    const stored: Readonly<Record<string, unknown>> = { ...record };
+    const named = names.filter((name) => stored[name] !== undefined);
+    return {
+      client_id: record.client_id,
+      client_name: record.name,
+      application_type: record.native ? "native" : "web",
+      id_token_signed_response_alg: signingAlgorithm,
+      ...Object.fromEntries(named.map((name) => [name, copied(stored[name])])),
+      ...authentication(kinds[record.kind], record),
+      grant_types: record.grant_types.filter(
+        (type) => KNOWN_GRANTS.has(type) && (profile !== "strict" || type !== "password"),
+      ),
+      // oidc-provider adds the grant that belongs to each response type.
+      response_types: record.grant_types.includes("authorization_code") ? ["code"] : [],
+      ...(record.backchannel_logout_uri === null
+        ? {}
+        : {
+            backchannel_logout_uri: record.backchannel_logout_uri,
+            backchannel_logout_session_required: true,
+          }),
+      record,
+    } as AdapterPayload;
+  };
 }
 
+/** oidc-provider may change lists. */
+const copied = (value: unknown): unknown => (Array.isArray(value) ? ([...value] as unknown[]) : value);
+
 /** How a client proves who it is. */
-function authentication({ kind, jwks }: ClientRecord): object {
-  if (!KINDS[kind].confidential) return { token_endpoint_auth_method: "none" };
-  if (jwks !== undefined) return { token_endpoint_auth_method: "private_key_jwt", jwks };
+function authentication({ confidential }: KindOfClient, { jwks }: ClientRecord): object {
+  if (!confidential) return { token_endpoint_auth_method: "none" };
+  if (jwks !== undefined) return { token_endpoint_auth_method: "private_key_jwt" };
   // oidc-provider requires a secret but never compares this one: see `compareClientSecret` in patches.ts.
   return { token_endpoint_auth_method: "client_secret_basic", client_secret: "kept-as-a-keyed-digest" };
 }

@@ -19,7 +19,7 @@ import { reportEndedAccess } from "./audit.ts";
 import { backchannelFetch } from "./sessions/backchannel-logout.ts";
 import { KNOWN_ACRS } from "./authentication.ts";
 import { ALL_FIELDS, OPENID_CLAIMS, ROLES, SIGN_IN_CLAIMS } from "./claims.ts";
-import { clientMetadata, clientRecord, createSecretCheck } from "./clients.ts";
+import { createClientMetadata, clientRecord, createSecretCheck } from "./clients.ts";
 import { codeGrant } from "./grants/code-grant.ts";
 import { cookieSettings } from "./sessions/cookies.ts";
 import { DEVICE_CODE_LIFETIME_SECONDS, polledGrant, userCodeDigest } from "./grants/device-codes.ts";
@@ -179,15 +179,14 @@ function createAdapter(
   services: ProviderParts,
   signingAlgorithm: string,
 ): NonNullable<ProviderConfiguration["adapter"]> {
-  const { configuration, clients, keys } = services;
+  const { configuration, clients, clientRows, keys } = services;
+  const metadataOf = createClientMetadata(clientRows, signingAlgorithm, configuration.profile);
   return createOidcAdapter(services, {
     userCodeDigest: (userCode) => userCodeDigest(keys.userCodes, userCode),
     async clientMetadata(clientId) {
       const known = exchangeIn(Provider.ctx)?.client;
       const record = known?.client_id === clientId ? known : await clients.record(clientId);
-      return record === undefined || record.disabled
-        ? undefined
-        : clientMetadata(record, signingAlgorithm, configuration.profile);
+      return record === undefined || record.disabled ? undefined : metadataOf(record);
     },
   });
 }

@@ -1,4 +1,4 @@
-/** The kinds of clients: what each is and may do, which settings it has, and which addresses it may name. */
+/** The kinds of clients: what each is and may do, and which addresses it may name. */
 import type { ClientKind, ClientRecord } from "../../records/directory/directory.ts";
 import { clientAddressProblem, type Problem, urlProblem } from "../text-rules.ts";
 
@@ -68,70 +68,6 @@ export const KINDS: Readonly<Record<ClientKind, KindOfClient>> = {
 /** The kind of a client that names none. */
 export const DEFAULT_KIND = "web" satisfies ClientKind;
 
-type Question = (kind: KindOfClient) => boolean;
-
-const signsPeopleIn: Question = ({ people }) => people;
-const hasAddresses: Question = ({ addresses }) => addresses !== null;
-const isApplication: Question = ({ addresses }) => addresses === "application";
-const isConfidential: Question = ({ confidential }) => confidential;
-
-/** What holds for a setting, apart from its schema in `client-schema.ts`. */
-export interface Setting {
-  /** Which kinds have it. */
-  readonly has: Question;
-  /** The value of a client that does not name it, which depends on the kind if it is a function. Missing: it is required. */
-  readonly unset?: unknown;
-  /** Whether the record leaves out the unset value. Missing: the record keeps it in another form, or for good. */
-  readonly stored?: "always" | "if set";
-}
-
-const everyKind: Question = () => true;
-const page = { has: signsPeopleIn, unset: null, stored: "if set" } as const;
-
-/** The settings, in the order in which calls return them. */
-export const SETTINGS = {
-  client_secret: { has: isConfidential },
-  name: { has: everyKind, stored: "always" },
-  service: { has: everyKind, stored: "always" },
-  redirect_uris: { has: hasAddresses, unset: () => [], stored: "always" },
-  native: { has: isApplication, unset: false, stored: "if set" },
-  origins: { has: isApplication, unset: null, stored: "if set" },
-  jwks: { has: isConfidential, unset: null, stored: "if set" },
-  post_logout_redirect_uris: { has: hasAddresses, unset: () => [], stored: "always" },
-  backchannel_logout_uri: { has: hasAddresses, unset: null, stored: "always" },
-  grant_types: {
-    has: hasAddresses,
-    unset: ({ grants }: KindOfClient) => grants.filter((grant) => grant !== "password"),
-    stored: "always",
-  },
-  password_grant: { has: ({ grants }) => grants.includes("password") },
-  first_party: { has: signsPeopleIn, unset: true, stored: "always" },
-  second_factor: { has: signsPeopleIn, unset: "optional", stored: "if set" },
-  refresh_tokens: { has: signsPeopleIn, unset: () => ({}), stored: "always" },
-  error_status: { has: everyKind, unset: ({ behaves }: KindOfClient) => behaves, stored: "always" },
-  client_uri: page,
-  policy_uri: page,
-  tos_uri: page,
-  logo: page,
-  id_token_signed_response_alg: { has: signsPeopleIn, unset: "RS256" },
-  apis: { has: everyKind, unset: () => ({}), stored: "if set" },
-} as const satisfies Readonly<Record<string, Setting>>;
-
-export type SettingName = keyof typeof SETTINGS;
-
-const ROWS: ReadonlyMap<string, Setting> = new Map(Object.entries(SETTINGS));
-
-/** Whether clients of this kind have this setting. What is no setting belongs to every kind. */
-export function hasSetting(kind: ClientKind, setting: string): boolean {
-  return ROWS.get(setting)?.has(KINDS[kind]) ?? true;
-}
-
-/** The value of a setting that a client of this kind does not name. */
-export function unsetValue(kind: ClientKind, setting: SettingName): unknown {
-  const { unset } = ROWS.get(setting) ?? {};
-  return typeof unset === "function" ? (unset as (kind: KindOfClient) => unknown)(KINDS[kind]) : unset;
-}
-
 /** Whether clients of this kind get codes that a person types on another device. */
 export const isDevice = ({ kind }: Pick<ClientRecord, "kind">): boolean =>
   KINDS[kind].grants.includes(DEVICE_GRANT);
@@ -142,45 +78,10 @@ export interface SettingProblem {
   readonly message: string;
 }
 
-const problem = (path: SettingProblem["path"], message: string): SettingProblem => ({ path, message });
-
-/** The settings of a client, as far as they depend on its kind. */
-export interface KindSettings extends ClientAddresses {
-  readonly client_secret?: string | undefined;
-  readonly jwks?: object | undefined;
-  readonly grant_types?: readonly string[] | undefined;
-  readonly refresh_tokens?: { readonly rotate?: boolean | undefined } | undefined;
-}
-
-/** The problems with these settings of a client of this kind, whatever its other settings are. */
-export function kindProblems({ kind, ...settings }: KindSettings): SettingProblem[] {
-  const foreign = Object.entries(settings)
-    .filter(([name, value]) => !isUnset(value) && !hasSetting(kind, name))
-    .map(([name]) => problem([name], `a ${kind} client can't have it`));
-  const problems = [...foreign];
-  if (settings.client_secret !== undefined && !isUnset(settings.jwks))
-    problems.push(problem(["jwks"], "must not be set together with client_secret"));
-  if (
-    hasSetting(kind, "grant_types") &&
-    !hasSetting(kind, "password_grant") &&
-    settings.grant_types?.includes("password")
-  )
-    problems.push(
-      problem(["grant_types"], `must not have password: a ${kind} client can't keep what people type`),
-    );
-  if (KINDS[kind].rotates !== "as configured" && settings.refresh_tokens?.rotate === false)
-    problems.push(
-      problem(["refresh_tokens", "rotate"], `must be true: the tokens of a ${kind} client always rotate`),
-    );
-  return problems;
-}
-
-/** `null` and `false` take a setting away. */
-const isUnset = (value: unknown): boolean => value === undefined || value === null || value === false;
+export const problem = (path: SettingProblem["path"], message: string): SettingProblem => ({ path, message });
 
 /** The addresses and origins of a client. */
 export interface ClientAddresses {
-  readonly kind: ClientKind;
   readonly redirect_uris?: readonly string[] | undefined;
   readonly post_logout_redirect_uris?: readonly string[] | undefined;
   readonly native?: boolean | undefined;
@@ -188,13 +89,16 @@ export interface ClientAddresses {
 }
 
 /** @param production whether a deployment is reachable from other machines. */
-export function addressProblems(client: ClientAddresses, production: boolean): SettingProblem[] {
-  const { kind, native = false, redirect_uris = [], post_logout_redirect_uris = [], origins } = client;
+export function addressProblems(
+  kind: KindOfClient,
+  { native = false, redirect_uris = [], post_logout_redirect_uris = [], origins }: ClientAddresses,
+  production: boolean,
+): SettingProblem[] {
   const lists = { redirect_uris, post_logout_redirect_uris };
   const problems = Object.entries(lists).flatMap(([name, addresses]) =>
     addresses.flatMap((address, index) => {
       const message =
-        KINDS[kind].addresses === "application"
+        kind.addresses === "application"
           ? publicAddressProblem(address, { native, production })
           : clientAddressProblem(address);
       return message === undefined ? [] : [problem([name, index], message)];
@@ -204,7 +108,7 @@ export function addressProblems(client: ClientAddresses, production: boolean): S
     const message = originProblem(origin, production);
     return message === undefined ? [] : [problem(["origins", index], message)];
   });
-  if (hasSetting(kind, "redirect_uris") && redirect_uris.length === 0)
+  if (kind.addresses !== null && redirect_uris.length === 0)
     problems.push(problem(["redirect_uris"], "is required"));
   return [...problems, ...wrongOrigins];
 }
@@ -302,13 +206,11 @@ export function isAllowedAddress(
 }
 
 /** The origins from which scripts of a client may read answers: those it names, or those of its redirect addresses. */
-export function originsOf({
-  kind,
-  native,
-  origins,
-  redirect_uris,
-}: Pick<ClientRecord, "kind" | "native" | "origins" | "redirect_uris">): readonly string[] {
-  if (!hasSetting(kind, "origins")) return [];
+export function originsOf(
+  kind: KindOfClient,
+  { native, origins, redirect_uris }: Pick<ClientRecord, "native" | "origins" | "redirect_uris">,
+): readonly string[] {
+  if (kind.addresses !== "application") return [];
   if (origins !== undefined) return origins;
   // A loopback address of a native application is no page.
   const pages = redirect_uris.filter((address) => address.startsWith(native === true ? "https:" : "http"));

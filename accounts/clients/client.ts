@@ -1,9 +1,7 @@
 /** What the other parts of the service ask of clients, besides the operations on them. */
 import type { ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
-import type { Client } from "../operations/clients.ts";
 import type { IdentifiedClient } from "./client-schema.ts";
 import type { Seeded, SeedMark } from "../seed-marks.ts";
-import { originsOf, type SettingName, SETTINGS, unsetValue } from "./client-kinds.ts";
 
 /** The `client_id` of the internal client of the account pages; no other client can have it. */
 export const ACCOUNT_CLIENT = "sign-in-service.account";
@@ -59,20 +57,3 @@ type PublicClient = ClientRecord & { readonly service: string };
 export function isPublic(record: ClientRecord | undefined): record is PublicClient {
   return record !== undefined && record.service !== null;
 }
-
-/** The record as the public calls show it; `undefined` for a client that they hide. */
-export function toClient(record: ClientRecord): Client | undefined {
-  if (!isPublic(record)) return undefined;
-  const { client_id, kind, disabled, created_at, updated_at } = record;
-  const stored: Readonly<Record<string, unknown>> = { ...record };
-  const settings = SHOWN.map((name) => [name, stored[name] ?? unsetValue(kind, name)]);
-  const shown = {
-    ...Object.fromEntries(settings),
-    effective_origins: originsOf(record),
-    password_grant: record.grant_types.includes("password"),
-  };
-  return { client_id, kind, ...shown, disabled, created_at, updated_at } as Client;
-}
-
-/** The settings that the calls show: all but the secret. */
-const SHOWN = (Object.keys(SETTINGS) as SettingName[]).filter((name) => name !== "client_secret");

@@ -25,27 +25,22 @@ import { hmac } from "../../core/sealing.ts";
 import { putRemoval } from "../access-cleanup.ts";
 import { forgetInApis, requireApis } from "../apis.ts";
 import { checked, invalid } from "../arguments.ts";
-import { type Client, type Clients, clients } from "../operations/clients.ts";
+import { type Client, type Clients, type ClientTable, clientOperations } from "../operations/clients.ts";
 import { type Call, facade, type Handlers, pageOf } from "../operations/operation.ts";
-import { type ClientInternals, isPublic, type SeededClient, toClient } from "./client.ts";
-import {
-  addressProblems,
-  DEFAULT_KIND,
-  kindProblems,
-  KINDS,
-  originsOf,
-  type SettingProblem,
-} from "./client-kinds.ts";
-import { clientChanges, newClient, type ClientChanges, type CheckedClient } from "./client-schema.ts";
-import { addedSecret, generateSecret, secretMatches } from "./client-secrets.ts";
+import { type ClientInternals, isPublic, type SeededClient } from "./client.ts";
+import { addressProblems, DEFAULT_KIND, originsOf, type SettingProblem } from "./client-kinds.ts";
+import { logoOf } from "./client-logo.ts";
 import {
   changedMembers,
-  logoOf,
   refuseFixed,
   seededChanges,
+  toClient,
   unsetSettings,
   withSettings,
-} from "./client-settings.ts";
+} from "./client-record.ts";
+import { clientChanges, newClient, type ClientChanges, type CheckedClient } from "./client-schema.ts";
+import { addedSecret, generateSecret, secretMatches } from "./client-secrets.ts";
+import { kindProblems } from "./client-settings.ts";
 import { putMarks, readMark, type SeedMark } from "../seed-marks.ts";
 import { clientIdProblem } from "../text-rules.ts";
 import type { AccountServices } from "../services.ts";
@@ -69,13 +64,6 @@ interface ClientDecision {
 
 const noClient = (): NotFound => new NotFound("this client");
 
-/** The client after a change. @throws NotFound if there is none. */
-function shown(record: ClientRecord | undefined): Client {
-  const client = record && toClient(record);
-  if (client === undefined) throw noClient();
-  return client;
-}
-
 /** The clients of one storage. */
 export function createClients({
   configuration,
@@ -85,10 +73,21 @@ export function createClients({
   keys,
   accounts,
   cleanup,
+  clientRows: rows,
 }: Omit<AccountServices, "clients" | "directory">): Clients & ClientInternals {
   const { production, deployments } = configuration;
   const { clientSecrets: secretKey } = keys;
   const { directory } = storage;
+  const { kinds } = rows;
+  const changesSchema = clientChanges(rows, { production });
+  const newSchema = newClient(rows, { production });
+
+  /** The client after a change. @throws NotFound if there is none. */
+  function shown(record: ClientRecord | undefined): Client {
+    const client = record && toClient(rows, record);
+    if (client === undefined) throw noClient();
+    return client;
+  }
 
   /**
    * The one way to change a client.
@@ -160,6 +159,11 @@ export function createClients({
     });
   }
 
+  /** Ends the tokens of a `machine` client. Those of people don't depend on the secret. */
+  function withoutMachineTokens(record: ClientRecord): ClientRecord {
+    return kinds[record.kind].people ? record : withoutTokens(record);
+  }
+
   function withSecret(before: ClientRecord, secret: string | undefined): ClientRecord {
     if (secret === undefined) return before;
     const { jwks: _keys, ...record } = before;
@@ -171,7 +175,7 @@ export function createClients({
   }
 
   async function setDisabled(
-    { target: [client_id], caller }: Call<typeof clients.rows.disable>,
+    { target: [client_id], caller }: Call<ClientTable["rows"]["disable"]>,
     action: "client.disabled" | "client.enabled",
   ): Promise<Client> {
     const disabled = action === "client.disabled";
@@ -185,7 +189,7 @@ export function createClients({
 
   function newRecord(client: CheckedClient, client_id: string, secret: ClientSecret): ClientRecord {
     const { kind, jwks, id_token_signed_response_alg: algorithm } = client;
-    const hasSecret = KINDS[kind].confidential && jwks === undefined;
+    const hasSecret = kinds[kind].confidential && jwks === undefined;
     if (algorithm !== undefined && !keys.signing.inForce().some(({ alg }) => alg === algorithm)) {
       throw new InvalidArgument({
         path: "client.id_token_signed_response_alg",
@@ -194,9 +198,9 @@ export function createClients({
     }
     const now = seconds(clock);
     const record = withSettings(
+      rows,
       {
-        ...unsetSettings(kind),
-        ...(algorithm === undefined ? {} : { id_token_signed_response_alg: algorithm }),
+        ...unsetSettings(rows, kind),
         client_id,
         kind,
         name: client.name,
@@ -222,17 +226,18 @@ export function createClients({
 
   /** The client with other settings. Its codes and tokens belong to the service that people were asked about. */
   function withChanges(before: ClientRecord, changes: ClientChanges): ClientRecord {
-    refuse(kindProblems({ ...changes, kind: before.kind }));
-    const updated = withSecret(withSettings(before, changes), changes.client_secret);
+    refuse(kindProblems(rows, { ...changes, kind: before.kind }));
+    const updated = withSecret(withSettings(rows, before, changes), changes.client_secret);
     const after = updated.service === before.service ? updated : withoutTokens(updated);
-    refuse(addressProblems(after, production));
+    refuse(addressProblems(kinds[after.kind], after, production));
     if (after.backchannel_logout_uri !== before.backchannel_logout_uri) requireIssuer(after);
     return after;
   }
 
-  const operations: Handlers<typeof clients.rows> = {
+  const table = clientOperations(rows);
+  const operations: Handlers<typeof table.rows> = {
     async register({ input, caller }) {
-      const client = checked("client", newClient({ production }), input);
+      const client = checked("client", newSchema, input);
       const { client_id = generateId(), client_secret = generateSecret() } = client;
       const record = newRecord(client, client_id, {
         hash: hmac(secretKey, client_secret),
@@ -248,16 +253,16 @@ export function createClients({
 
     async find({ target: [client_id] }) {
       const record = await directory.findClient(client_id);
-      return record && toClient(record);
+      return record && toClient(rows, record);
     },
 
     async list({ input }) {
-      const all = (await directory.listClients()).flatMap((record) => toClient(record) ?? []);
+      const all = (await directory.listClients()).flatMap((record) => toClient(rows, record) ?? []);
       return pageOf(all, ({ client_id }) => client_id, input);
     },
 
     async update({ target: [client_id], input, caller }) {
-      const changes = checked("client", clientChanges({ production }), input);
+      const changes = checked("client", changesSchema, input);
       const { record } = await change(client_id, caller, (before) => {
         if (!isPublic(before)) throw noClient();
         const after = withChanges(before, changes);
@@ -273,7 +278,7 @@ export function createClients({
       const digest: ClientSecret = { hash: hmac(secretKey, client_secret), generated: true };
       await change(client_id, caller, (before) => {
         if (!isPublic(before)) throw noClient();
-        if (!KINDS[before.kind].confidential)
+        if (!kinds[before.kind].confidential)
           throw new NotApplicable(`a ${before.kind} client has no secret`);
         if (before.jwks !== undefined) throw new NotApplicable("the client has keys in place of a secret");
         const secrets = addedSecret(before.secrets, digest, clock.now() / 1000, keepOldFor);
@@ -290,7 +295,7 @@ export function createClients({
     async revokeTokens({ target: [client_id], caller }) {
       await change(client_id, caller, (before) => {
         if (!isPublic(before)) throw noClient();
-        if (KINDS[before.kind].people)
+        if (kinds[before.kind].people)
           throw new NotApplicable("the tokens of this client belong to people: use accounts.revokeTokens");
         return { action: "client.tokens_revoked", record: withoutTokens(before) };
       });
@@ -320,12 +325,12 @@ export function createClients({
 
   return {
     // The type of what `register` returns depends on the kind of client.
-    ...(facade(clients, operations) as unknown as Clients),
+    ...(facade(table, operations) as unknown as Clients),
 
     async seed(client, { nameOfNew, mark }) {
       const { client_id, name = nameOfNew, client_secret = "" } = client;
-      const fresh = checked("client", newClient({ production }), { ...client, name });
-      const changes = seededChanges(client);
+      const fresh = checked("client", newSchema, { ...client, name });
+      const changes = seededChanges(rows, client);
       let done: SeededClient = { kind: "same", keepsCredentials: false };
       if ((await directory.findClient(client_id)) === undefined) await forgetRemoved(client_id, SYSTEM);
       await change(
@@ -340,7 +345,7 @@ export function createClients({
           }
           if (!isPublic(before))
             throw new InvalidArgument({ path: "client.client_id", message: "belongs to the service" });
-          refuseFixed(before, fresh);
+          refuseFixed(rows, before, fresh);
           const { refresh_tokens: rules } = changes;
           const merged = rules && { refresh_tokens: { ...before.refresh_tokens, ...rules } };
           const after = withChanges(before, { ...changes, ...merged });
@@ -363,7 +368,7 @@ export function createClients({
     async allOrigins() {
       const records = await directory.listClients();
       const enabled = records.filter((record) => isPublic(record) && !record.disabled);
-      return new Set(enabled.flatMap(originsOf));
+      return new Set(enabled.flatMap((record) => originsOf(kinds[record.kind], record)));
     },
 
     async logo(client_id) {
@@ -386,7 +391,7 @@ export function createClients({
           throw new InvalidArgument({ path: "client_id", message: "belongs to a registered client" });
         }
         const blank: Omit<ClientRecord, keyof typeof client> = {
-          ...unsetSettings(DEFAULT_KIND),
+          ...unsetSettings(rows, DEFAULT_KIND),
           kind: DEFAULT_KIND,
           disabled: false,
           service: null,
@@ -409,11 +414,6 @@ export function createClients({
 /** The record with a new epoch, which ends all codes and tokens of the client for good. */
 function withoutTokens(record: ClientRecord): ClientRecord {
   return { ...record, tokens_epoch: newTokensEpoch() };
-}
-
-/** Ends the tokens of a `machine` client. Those of people don't depend on the secret. */
-function withoutMachineTokens(record: ClientRecord): ClientRecord {
-  return KINDS[record.kind].people ? record : withoutTokens(record);
 }
 
 function auditDetail(

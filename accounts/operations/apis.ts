@@ -74,7 +74,7 @@ const apiShape = {
     form: "a list of `client_id`s of `web` and `machine` clients",
   }),
   /** Whether people who authorize a client for it are assigned to its service. Default: `false`. */
-  assign: described(flag().optional(), { form: "`true` or `false`" }),
+  assign: flag().optional(),
 };
 
 const settingsOfApi = exactly(apiShape).superRefine(

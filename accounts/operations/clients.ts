@@ -4,58 +4,30 @@ import { described } from "../../config/documented-schema.ts";
 import { exactly } from "../arguments.ts";
 import {
   type AnyNewClient,
-  type ClientChanges,
   clientChanges,
-  type ClientInput,
   keepOldFor,
   newClient,
   type NewClient,
   type NewMachineClient,
 } from "../clients/client-schema.ts";
+import { CLIENT_ROWS, type ClientRows, type Setting, type SETTINGS } from "../clients/client-settings.ts";
 import type { CallOptions } from "../arguments.ts";
 import { CLIENT_KINDS } from "../../core/events.ts";
-import { ID_TOKEN_ALGORITHMS } from "../../records/directory/directory.ts";
 import { type Facade, NONE, operation, operations } from "./operation.ts";
 
-const texts = z.array(z.string()).readonly();
-const page = z.string().nullable();
+/** The members of answers, with the comments of the rows. */
+type SettingAnswers = {
+  readonly [S in keyof typeof SETTINGS]: (typeof SETTINGS)[S] extends { readonly shown: z.ZodType }
+    ? z.output<(typeof SETTINGS)[S]["shown"]>
+    : Exclude<z.output<(typeof SETTINGS)[S]["value"]>, undefined>;
+};
 
-const shownClient = exactly({
+/** What a client has besides its settings. */
+const others = exactly({
   client_id: z.string(),
   kind: z.enum(CLIENT_KINDS),
-  name: z.string(),
-  service: z.string(),
-  /** Empty for a kind that has none. */
-  redirect_uris: texts,
-  native: z.boolean(),
-  /** As they were set: `null` for those of the redirect addresses. */
-  origins: texts.nullable(),
   /** The origins whose scripts may read the responses. Empty for a client that is not `public`. */
-  effective_origins: texts,
-  /** `null` for a client that has a secret, or can keep none. */
-  jwks: exactly({ keys: z.array(z.record(z.string(), z.string()).readonly()).readonly() })
-    .readonly()
-    .nullable(),
-  post_logout_redirect_uris: texts,
-  backchannel_logout_uri: page,
-  grant_types: texts,
-  password_grant: z.boolean(),
-  first_party: z.boolean(),
-  second_factor: z.enum(["required", "optional"]),
-  refresh_tokens: exactly({
-    rotate: z.boolean().exactOptional(),
-    reuseWindow: z.int().exactOptional(),
-    sliding: z.boolean().exactOptional(),
-    maxAge: z.int().exactOptional(),
-  }).readonly(),
-  error_status: z.enum(["documented", "standard"]),
-  client_uri: page,
-  policy_uri: page,
-  tos_uri: page,
-  /** The media type and the SHA-256 (Base64url) of the logo, which is at `{base}/clients/<client_id>/logo`. */
-  logo: exactly({ type: z.string(), sha256: z.string() }).readonly().nullable(),
-  id_token_signed_response_alg: z.enum(ID_TOKEN_ALGORITHMS),
-  apis: z.record(z.string(), texts).readonly(),
+  effective_origins: z.array(z.string()).readonly(),
   disabled: z.boolean(),
   /** Seconds since the epoch. */
   created_at: z.int(),
@@ -64,8 +36,7 @@ const shownClient = exactly({
 });
 
 /** A client as every call returns it, without its secrets and their digests. */
-export interface Client extends Readonly<z.output<typeof shownClient>> {}
-const client: z.ZodType<Client> = shownClient;
+export interface Client extends Omit<SettingAnswers, "client_secret">, Readonly<z.output<typeof others>> {}
 
 /** The result of `register` for a client with a secret, and of `rotateSecret`. It can't be read again. */
 export interface ClientCredentials {
@@ -85,168 +56,181 @@ const registered: z.ZodType<RegisteredClient> = exactly({
   client_secret: z.string().exactOptional(),
 });
 
-/** The rules that hold everywhere. Those of this service, which may be stricter, are checked by its function. */
-const ANYWHERE = { production: false };
-const newSettings: z.ZodType<ClientInput, ClientInput> = newClient(ANYWHERE);
-const changedSettings: z.ZodType<ClientChanges, ClientChanges> = clientChanges(ANYWHERE);
-
 const ONE = { target: ["client_id"], columns: [] } as const;
 const READS = { role: "viewer", confirm: "none", audit: [], errors: [] } as const;
 const CHANGES = { ...ONE, role: "administrator", errors: ["not_found"] } as const;
 const ANY = { target: ["news"], input: {} } as const;
 
-export const clients = operations("client", {
-  /**
-   * Registers a client. The secret is returned only here.
-   *
-   * The kinds: `web`, a server that keeps a secret, or keys; `public`, a browser or native application, which can't keep one;
-   * `machine`, a service that acts on its own behalf; `device`, an application without a browser or a keyboard. The kind can't be
-   * changed later, and decides which of the settings a client has.
-   *
-   * @throws AlreadyExists when the `client_id` is taken, or is the `sub` of an account.
-   * @throws UnknownReference when the service, or an API or scope of `apis`, is not in the directory.
-   */
-  register: operation({
-    effect: "create",
-    target: [],
-    input: newSettings,
-    output: registered,
-    secret: ["client_secret"],
-    role: "administrator",
-    confirm: "none",
-    audit: ["client.registered"],
-    errors: ["already_exists", "unknown_reference"],
-    columns: [],
-    example: {
+function shownClient({ kinds, settings }: ClientRows): z.ZodType<Client> {
+  const answers = Object.entries<Setting>(settings).flatMap(([name, { value, shown = value }]) =>
+    shown === null ? [] : [[name, shown instanceof z.ZodOptional ? shown.unwrap() : shown] as const],
+  );
+  const kind = z.enum(Object.keys(kinds));
+  return exactly({ ...Object.fromEntries(answers), ...others.shape, kind }) as unknown as z.ZodType<Client>;
+}
+
+/** The operations on clients of these kinds, with these settings. */
+export function clientOperations(rows: ClientRows) {
+  // The rules that hold everywhere. Those of this service, which may be stricter, are checked by its function.
+  const anywhere = { production: false };
+  const client: z.ZodType<Client> = shownClient(rows);
+  return operations("client", {
+    /**
+     * Registers a client. The secret is returned only here.
+     *
+     * The kinds: `web`, a server that keeps a secret, or keys; `public`, a browser or native application, which can't keep one;
+     * `machine`, a service that acts on its own behalf; `device`, an application without a browser or a keyboard. The kind can't be
+     * changed later, and decides which of the settings a client has.
+     *
+     * @throws AlreadyExists when the `client_id` is taken, or is the `sub` of an account.
+     * @throws UnknownReference when the service, or an API or scope of `apis`, is not in the directory.
+     */
+    register: operation({
+      effect: "create",
       target: [],
-      input: {
-        client_id: "shop",
-        name: "Shop",
-        service: "news",
-        redirect_uris: ["https://shop.example.com/callback"],
+      input: newClient(rows, anywhere),
+      output: registered,
+      secret: ["client_secret"],
+      role: "administrator",
+      confirm: "none",
+      audit: ["client.registered"],
+      errors: ["already_exists", "unknown_reference"],
+      columns: [],
+      example: {
+        target: [],
+        input: {
+          client_id: "shop",
+          name: "Shop",
+          service: "news",
+          redirect_uris: ["https://shop.example.com/callback"],
+        },
       },
-    },
-  }),
-  /**
-   * Shows a client.
-   * @returns `undefined` if there is none.
-   */
-  find: operation({ ...READS, ...ONE, effect: "read", input: NONE, output: client, example: ANY }),
-  /** Lists clients, ordered by `client_id`. */
-  list: operation({
-    ...READS,
-    effect: "list",
-    target: [],
-    input: NONE,
-    output: client,
-    columns: ["client_id", "kind", "service", "name", "first_party", "disabled"],
-    example: { target: [], input: {} },
-  }),
-  /**
-   * Changes the given settings of a client.
-   *
-   * A call that changes nothing writes nothing. Moving the client to another service ends its codes and tokens.
-   *
-   * @throws NotFound when there is no such client.
-   * @throws UnknownReference when the service, or an API or scope of `apis`, is not in the directory.
-   */
-  update: operation({
-    ...CHANGES,
-    effect: "change",
-    input: changedSettings,
-    output: client,
-    confirm: "none",
-    audit: ["client.updated"],
-    errors: ["not_found", "unknown_reference"],
-    example: { target: ["news"], input: { name: "Daily News", tos_uri: null } },
-  }),
-  /**
-   * Makes a new secret, which is returned only here.
-   *
-   * A client has at most four secrets. If the old ones stop working now, the opaque tokens of a `machine` client end, too.
-   *
-   * @throws NotFound when there is no such client.
-   * @throws SignInError `not_applicable` when the client has no secret.
-   */
-  rotateSecret: operation({
-    ...CHANGES,
-    effect: "verb",
-    input: exactly({
-      /** How long the old secrets work, in seconds, at most a year. Default: not at all. */
-      keepOldFor: described(keepOldFor.optional(), { unit: "duration" }),
     }),
-    output: credentials,
-    secret: ["client_secret"],
-    confirm: "final",
-    audit: ["client.secret_rotated"],
-    errors: ["not_found", "not_applicable"],
-    example: { target: ["news"], input: { keepOldFor: 86_400 } },
-  }),
-  /**
-   * Ends all tokens of a `machine` client. For the tokens of people, see `accounts.revokeTokens`.
-   *
-   * @throws NotFound when there is no such client.
-   * @throws SignInError `not_applicable` for a client of another kind.
-   */
-  revokeTokens: operation({
-    ...CHANGES,
-    effect: "verb",
-    input: NONE,
-    output: NONE,
-    confirm: "final",
-    audit: ["client.tokens_revoked"],
-    errors: ["not_found", "not_applicable"],
-    example: { target: ["nightly-export"], input: {} },
-  }),
-  /**
-   * Blocks a client, which is then treated like an unknown one, and ends its codes and tokens for good.
-   *
-   * @throws NotFound when there is no such client.
-   */
-  disable: operation({
-    ...CHANGES,
-    effect: "verb",
-    input: NONE,
-    output: client,
-    confirm: "page",
-    audit: ["client.disabled"],
-    example: ANY,
-  }),
-  /**
-   * Accepts a disabled client again. Earlier codes and tokens stay invalid.
-   *
-   * @throws NotFound when there is no such client.
-   */
-  enable: operation({
-    ...CHANGES,
-    effect: "verb",
-    input: NONE,
-    output: client,
-    confirm: "page",
-    audit: ["client.enabled"],
-    example: ANY,
-  }),
-  /**
-   * Removes a client for good, with its tokens and its consents; assignments stay.
-   * @returns `false` if there is no such client.
-   */
-  remove: operation({
-    ...CHANGES,
-    effect: "remove",
-    input: NONE,
-    output: NONE,
-    confirm: "typed",
-    audit: ["client.removed"],
-    errors: [],
-    example: ANY,
-  }),
-});
+    /**
+     * Shows a client.
+     * @returns `undefined` if there is none.
+     */
+    find: operation({ ...READS, ...ONE, effect: "read", input: NONE, output: client, example: ANY }),
+    /** Lists clients, ordered by `client_id`. */
+    list: operation({
+      ...READS,
+      effect: "list",
+      target: [],
+      input: NONE,
+      output: client,
+      columns: ["client_id", "kind", "service", "name", "first_party", "disabled"],
+      example: { target: [], input: {} },
+    }),
+    /**
+     * Changes the given settings of a client.
+     *
+     * A call that changes nothing writes nothing. Moving the client to another service ends its codes and tokens.
+     *
+     * @throws NotFound when there is no such client.
+     * @throws UnknownReference when the service, or an API or scope of `apis`, is not in the directory.
+     */
+    update: operation({
+      ...CHANGES,
+      effect: "change",
+      input: clientChanges(rows, anywhere),
+      output: client,
+      confirm: "none",
+      audit: ["client.updated"],
+      errors: ["not_found", "unknown_reference"],
+      example: { target: ["news"], input: { name: "Daily News", tos_uri: null } },
+    }),
+    /**
+     * Makes a new secret, which is returned only here.
+     *
+     * A client has at most four secrets. If the old ones stop working now, the opaque tokens of a `machine` client end, too.
+     *
+     * @throws NotFound when there is no such client.
+     * @throws SignInError `not_applicable` when the client has no secret.
+     */
+    rotateSecret: operation({
+      ...CHANGES,
+      effect: "verb",
+      input: exactly({
+        /** How long the old secrets work, in seconds, at most a year. Default: not at all. */
+        keepOldFor: described(keepOldFor.optional(), { unit: "duration" }),
+      }),
+      output: credentials,
+      secret: ["client_secret"],
+      confirm: "final",
+      audit: ["client.secret_rotated"],
+      errors: ["not_found", "not_applicable"],
+      example: { target: ["news"], input: { keepOldFor: 86_400 } },
+    }),
+    /**
+     * Ends all tokens of a `machine` client. For the tokens of people, see `accounts.revokeTokens`.
+     *
+     * @throws NotFound when there is no such client.
+     * @throws SignInError `not_applicable` for a client of another kind.
+     */
+    revokeTokens: operation({
+      ...CHANGES,
+      effect: "verb",
+      input: NONE,
+      output: NONE,
+      confirm: "final",
+      audit: ["client.tokens_revoked"],
+      errors: ["not_found", "not_applicable"],
+      example: { target: ["nightly-export"], input: {} },
+    }),
+    /**
+     * Blocks a client, which is then treated like an unknown one, and ends its codes and tokens for good.
+     *
+     * @throws NotFound when there is no such client.
+     */
+    disable: operation({
+      ...CHANGES,
+      effect: "verb",
+      input: NONE,
+      output: client,
+      confirm: "page",
+      audit: ["client.disabled"],
+      example: ANY,
+    }),
+    /**
+     * Accepts a disabled client again. Earlier codes and tokens stay invalid.
+     *
+     * @throws NotFound when there is no such client.
+     */
+    enable: operation({
+      ...CHANGES,
+      effect: "verb",
+      input: NONE,
+      output: client,
+      confirm: "page",
+      audit: ["client.enabled"],
+      example: ANY,
+    }),
+    /**
+     * Removes a client for good, with its tokens and its consents; assignments stay.
+     * @returns `false` if there is no such client.
+     */
+    remove: operation({
+      ...CHANGES,
+      effect: "remove",
+      input: NONE,
+      output: NONE,
+      confirm: "typed",
+      audit: ["client.removed"],
+      errors: [],
+      example: ANY,
+    }),
+  });
+}
+
+export type ClientTable = ReturnType<typeof clientOperations>;
+
+export const clients: ClientTable = clientOperations(CLIENT_ROWS);
 
 /**
  * The clients. A wrong argument is an `InvalidArgument` that names the option; a storage fault is `StorageUnavailable`. Every
  * change writes an audit record that names its `actor`.
  */
-export interface Clients extends Omit<Facade<typeof clients.rows>, "register"> {
+export interface Clients extends Omit<Facade<ClientTable["rows"]>, "register"> {
   /**
    * Registers a client. The secret is returned only here.
    * @throws AlreadyExists when the `client_id` is taken, or is the `sub` of an account.

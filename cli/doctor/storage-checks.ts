@@ -235,7 +235,7 @@ const clients: Check<StorageSubject> = {
       ({ kind }) => KINDS[kind].addresses === "application",
     );
     return records.flatMap((record) => {
-      const refused = addressProblems(record, production);
+      const refused = addressProblems(KINDS[record.kind], record, production);
       const client = record.client_id;
       if (refused.length > 0)
         return refused.map(({ path: [setting, index], message }) =>

@@ -258,7 +258,8 @@ export function optionsOf(row: AnyRow, texts: Readonly<Record<string, string>>):
     .filter(({ isAsked, isOperand }) => !isAsked && !isOperand)
     .map((each): CommandOption => {
       const { member, schema, kind, isNeeded } = each;
-      const about = `${texts[member] ?? ""}${kind.about?.(bare(schema)) ?? ""}${isNeeded ? "; required" : ""}`;
+      const text = texts[member] ?? textsOf(schema).description ?? "";
+      const about = `${text}${kind.about?.(bare(schema)) ?? ""}${isNeeded ? "; required" : ""}`;
       const form = formOf(each);
       return kind.isList ? { form, about, isList: true } : { form, about };
     });

@@ -11,7 +11,8 @@ import type { CommandContext } from "../program/command.ts";
 import type { Arguments } from "../program/arguments.ts";
 import { pathIn } from "../../accounts/arguments.ts";
 import { isObject } from "../../core/untrusted-json.ts";
-import { addressProblems } from "../../accounts/clients/client-kinds.ts";
+import { addressProblems, KINDS } from "../../accounts/clients/client-kinds.ts";
+import type { ClientRows } from "../../accounts/clients/client-settings.ts";
 import { fileProblem, readJsonObject } from "../program/json-file.ts";
 import { readSettings, type Settings } from "../program/settings.ts";
 
@@ -136,20 +137,25 @@ export async function readWorkerConfig(
 
 /**
  * @param folder the one that paths in the file are relative to. Without it, no logo is read.
+ * @param rows the kinds and settings of the clients in its seed. Default: those that every service has.
  * @throws ConfigurationError with all problems.
  */
-export async function checkConfigFile(value: unknown, folder?: string): Promise<ConfigFile> {
+export async function checkConfigFile(
+  value: unknown,
+  folder?: string,
+  rows?: ClientRows,
+): Promise<ConfigFile> {
   // `$schema` is for editors.
   const { $schema: _editor, port, host, seed: written, ...config } = objectOf(value);
   const missing: string[] = [];
   const seed = folder === undefined ? written : await withLogos(written, folder, missing);
-  const { problems: found, clients } = await readSeed(seed);
+  const { problems: found, clients } = await readSeed(seed, rows);
   let configuration: Configuration | undefined;
   const problems = [
     ...ownProblems({ port, host }),
     ...problemsOf(() => {
       configuration = readConfiguration(config, FILE_KEYS);
-      if (found.length === 0) refuseAddresses(clients, configuration.production);
+      if (found.length === 0) refuseAddresses(clients, configuration.production, rows?.kinds);
     }),
     ...found,
     ...missing,
@@ -165,9 +171,13 @@ export async function checkConfigFile(value: unknown, folder?: string): Promise<
 }
 
 /** The rules for addresses depend on the deployments. @throws ConfigurationError naming each address. */
-function refuseAddresses(clients: SeededClients, production: boolean): void {
+function refuseAddresses(
+  clients: SeededClients,
+  production: boolean,
+  kinds: ClientRows["kinds"] = KINDS,
+): void {
   const problems = clients.flatMap((client, index) =>
-    addressProblems(client, production).map(
+    addressProblems(kinds[client.kind], client, production).map(
       ({ path, message }) => `${pathIn("config.seed", ["clients", index, ...path])}: ${message}`,
     ),
   );
@@ -201,12 +211,13 @@ type SeededClients = NonNullable<ReturnType<typeof CheckSeed>["clients"]>;
 /** The problems of a seed, or its clients. Its schemas are loaded only for a file that has one. */
 async function readSeed(
   seed: unknown,
+  rows: ClientRows | undefined,
 ): Promise<{ readonly problems: readonly string[]; readonly clients: SeededClients }> {
   let clients: SeededClients = [];
   if (seed === undefined) return { problems: [], clients };
   const { checkSeed } = await import("../../lib/seed.ts");
   const problems = problemsOf(() => {
-    ({ clients = [] } = checkSeed(seed));
+    ({ clients = [] } = checkSeed(seed, rows));
   });
   return { problems, clients };
 }

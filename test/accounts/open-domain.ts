@@ -14,6 +14,7 @@ import type { AccessCleanup } from "../../accounts/access-cleanup.ts";
 import type { ServiceKeys } from "../../accounts/keys/service-keys.ts";
 import type { AccountInternals } from "../../accounts/account.ts";
 import type { Accounts } from "../../accounts/operations/accounts.ts";
+import type { ClientRows } from "../../accounts/clients/client-settings.ts";
 import type { ClientInternals } from "../../accounts/clients/client.ts";
 import type { Clients } from "../../accounts/operations/clients.ts";
 import type { Directory, DirectoryInternals } from "../../accounts/directory.ts";
@@ -71,6 +72,7 @@ export interface Domain {
   readonly clients: Clients & ClientInternals;
   readonly directory: Directory & DirectoryInternals;
   readonly fields: PersonFields;
+  readonly clientRows: ClientRows;
   readonly claims: Claims;
   readonly keys: ServiceKeys;
   readonly logger: Logger;
@@ -127,7 +129,7 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     throw error;
   });
   const base = createStorageServices({ configuration, storage, sealer, logger }, { events, audit });
-  const { accounts, clients, directory, fields, claims, cleanup } = createAccountServices(
+  const { accounts, clients, clientRows, directory, fields, claims, cleanup } = createAccountServices(
     {
       ...base,
       keys,
@@ -146,6 +148,7 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     clients,
     directory,
     fields,
+    clientRows,
     claims,
     keys,
     logger,

@@ -7,6 +7,7 @@ import { pages } from "../../build/docs.ts";
 import { withTable } from "../../build/page.ts";
 import { configurationSchema, defaults } from "../../config/schema.ts";
 import { leavesOf } from "../../config/documented-schema.ts";
+import { CLIENT_ROWS } from "../../accounts/clients/client-settings.ts";
 import { importedAccount } from "../../accounts/account-schema.ts";
 import { entrySettings, serviceSettings } from "../../accounts/operations/directory.ts";
 import { seedClient, seedSchema } from "../../lib/seed.ts";
@@ -133,9 +134,9 @@ describe("docs/seed.md", () => {
   it.each<[string, z.ZodType, object]>([
     ["portals and groups", entrySettings, { name: "N", receiver: RECEIVER }],
     ["services", serviceSettings, { name: "N", receiver: RECEIVER }],
-    ["clients", seedClient, CLIENT],
+    ["clients", seedClient(CLIENT_ROWS), CLIENT],
     ["accounts", importedAccount, { email: "ada@example.com" }],
-    ["the seed", seedSchema, {}],
+    ["the seed", seedSchema(CLIENT_ROWS), {}],
   ])(
     "has the type, default and meaning of every key of %s, and marks required ones",
     (title, schema, least) => {

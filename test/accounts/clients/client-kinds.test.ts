@@ -1,15 +1,14 @@
 /** Which settings each kind of client has, and which addresses it may name. */
 import { generateKeyPairSync } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { isAllowedAddress, isNativeAddress, KINDS as ROWS } from "../../../accounts/clients/client-kinds.ts";
 import {
+  CLIENT_ROWS,
   hasSetting,
-  isAllowedAddress,
-  isNativeAddress,
-  KINDS as ROWS,
   type SettingName,
   SETTINGS,
   unsetValue,
-} from "../../../accounts/clients/client-kinds.ts";
+} from "../../../accounts/clients/client-settings.ts";
 import { isUuid } from "../../../config/value-forms.ts";
 import { type Domain, openDomain } from "../open-domain.ts";
 import type { AnyNewClient, ClientInput } from "../../../accounts/clients/client-schema.ts";
@@ -106,7 +105,7 @@ describe("a kind of client", () => {
   );
   it.each(cells)("%s has %s, or refuses it, as its row says", async (kind, setting, value) => {
     const registered = register({ ...KINDS[kind], [setting]: value });
-    if (hasSetting(kind, setting)) await expect(registered).resolves.toHaveProperty("client_id");
+    if (hasSetting(CLIENT_ROWS, kind, setting)) await expect(registered).resolves.toHaveProperty("client_id");
     else await expect(registered).rejects.toThrow(`client.${setting}: a ${kind} client can't have it`);
   });
 
@@ -115,7 +114,7 @@ describe("a kind of client", () => {
     async (kind) => {
       const { client_id } = await register(KINDS[kind]);
       const rows = Object.entries(SETTINGS).filter(([name, row]) => "unset" in row && !(name in KINDS[kind]));
-      const unset = rows.map(([name]) => [name, unsetValue(kind, name as SettingName)]);
+      const unset = rows.map(([name]) => [name, unsetValue(CLIENT_ROWS, kind, name as SettingName)]);
       expect(await domain.clients.find(client_id)).toMatchObject(Object.fromEntries(unset));
     },
   );
