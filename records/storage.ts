@@ -91,6 +91,8 @@ interface StorageConfiguration extends Omit<
 > {
   /** How long audit records are stored. Default: as in `config/defaults.ts`. */
   readonly audit?: Configuration["audit"];
+  /** Whether this process sends the mail that it stores, so that other workers need not be told. Default: it does not. */
+  readonly notifications?: Pick<Configuration["notifications"], "worker">;
 }
 
 /**
@@ -201,10 +203,10 @@ export async function openStorage(
   onWarning?: (text: string) => void,
   through: (store: RecordStore) => RecordStore = (store) => store,
 ): Promise<Storage> {
-  const opened = await openChecked(
-    { ...configuration, sharedKinds: SHARED_KINDS, watchedKinds: WATCHED_KINDS },
-    onWarning,
-  );
+  const watchedKinds = configuration.notifications?.worker
+    ? WATCHED_KINDS.filter((kind) => !WATCHED_MAIL_KINDS.includes(kind))
+    : WATCHED_KINDS;
+  const opened = await openChecked({ ...configuration, sharedKinds: SHARED_KINDS, watchedKinds }, onWarning);
   const { main, artifacts } = opened;
   const storage = storageOver(through(main), configuration, artifacts && through(artifacts), onWarning);
   try {

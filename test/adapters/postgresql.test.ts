@@ -13,6 +13,9 @@ import {
   SCAN,
   SWEEP,
 } from "../../adapters/postgresql/schema.ts";
+import { createSystemClock } from "../../core/clock.ts";
+import { PAYLOAD } from "../../records/deliveries/delivery-kinds.ts";
+import { openStorage } from "../../records/storage.ts";
 import { thing } from "../../testing/storage/stage.ts";
 import { ManualClock } from "../records/rules/stage.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
@@ -238,6 +241,34 @@ it("tells other processes of a change, but not of one that nobody waits for", as
   await store.commit({ id: "2", deadline, put: [thing("a")] });
   expect(await told).toBe("thing");
   await Promise.all([store.close(), listener.end()]);
+});
+
+it.each([
+  [false, "mail"],
+  [true, "payload"],
+])("tells workers of mail unless the process sends it: %s", async (worker, first) => {
+  const url = await server.newDatabase();
+  const clock = createSystemClock();
+  const storage = await openStorage({ storage: url, artifacts: url, clock, notifications: { worker } });
+  const listener = new Client({ connectionString: url });
+  await listener.connect();
+  await listener.query("LISTEN sign_in_changes");
+  const told = new Promise((resolve) => listener.on("notification", ({ payload }) => resolve(payload)));
+  const due = Math.floor(clock.now());
+  const expiresAt = due + 60_000;
+  const mail = {
+    id: "m",
+    kind: "new-browser",
+    due,
+    attempts: 0,
+    createdAt: due,
+    sealed: "",
+    expiresAt,
+  } as const;
+  await storage.outbox.add(mail);
+  await storage.records.transact((tx) => tx.overwrite(PAYLOAD.record({ id: "p", payload: "" })));
+  expect(await told).toBe(first);
+  await Promise.all([storage.close(), listener.end()]);
 });
 
 /** The reference of a commit that uses one record. */
