@@ -6,22 +6,26 @@ import { isObject } from "../core/untrusted-json.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
 import { dateProblem, type Problem, textProblem, urlProblem } from "./text-rules.ts";
 
-/** The parts of a postal address (OpenID Connect Core 1.0 section 5.1.1). It has at least one. */
-const ADDRESS_PARTS = ["street_address", "locality", "region", "postal_code", "country"] as const;
-
 /** How a form asks for a field. */
 export interface FieldInput {
-  readonly type: "text" | "date" | "select";
+  readonly type: "text" | "tel" | "url" | "date" | "select";
   /** A value of the HTML attribute `autocomplete`. */
   readonly autocomplete?: string;
   /** What people choose from. The library may take other values, too. */
   readonly options?: readonly string[];
   /** What the keys of the texts of the options begin with. Default: the name of the field. */
   readonly optionTexts?: string;
+  /** What the options are codes of, if people read the names of ICU. Default: they read texts. */
+  readonly optionNames?: "language" | "region";
   /** The code of the problem with a value. Default: that of its type. */
-  readonly reason?: "line" | "number" | "phone" | "url" | "zone";
+  readonly reason?: "line" | "number" | "zone";
   /** The field that stands beside it, on the same line, if it comes next. */
   readonly beside?: string;
+}
+
+/** A part of a value, with an input of its own. */
+interface ValuePart extends FieldInput {
+  problem(text: string): Problem;
 }
 
 /** What the type of a field decides. */
@@ -36,6 +40,8 @@ export interface ValueRule {
   read?(text: string): AttributeValue | undefined;
   /** How a form asks for it. Default: no form does. */
   readonly input?: FieldInput;
+  /** How a form asks for a value by its parts, by their names. Such a value has at least one. */
+  readonly parts?: Readonly<Record<string, ValuePart>>;
 }
 
 const DEFAULT_MAX_LENGTH = 256;
@@ -72,21 +78,41 @@ const COUNTRIES: ReadonlySet<string> = new Set(
   ].flatMap((line) => line.split(" ")),
 );
 
+const line = (autocomplete: string): ValuePart => ({
+  type: "text",
+  reason: "line",
+  autocomplete,
+  problem: (text) => textProblem(text),
+});
+
+/** The parts of a postal address (OpenID Connect Core 1.0 section 5.1.1). Countries differ in what they need: none is required. */
+const ADDRESS: Readonly<Record<string, ValuePart>> = {
+  street_address: line("street-address"),
+  locality: line("address-level2"),
+  region: line("address-level1"),
+  postal_code: line("postal-code"),
+  country: {
+    type: "select",
+    autocomplete: "country",
+    options: [...COUNTRIES],
+    optionNames: "region",
+    problem: (code) => (COUNTRIES.has(code) ? undefined : "is none of ISO 3166: two letters, such as PL"),
+  },
+};
+const ADDRESS_PARTS = Object.keys(ADDRESS);
+
 function addressProblem(value: unknown): Problem {
   if (!isObject(value)) return `must be an object with ${ADDRESS_PARTS.join(", ")}`;
   const names = Object.keys(value);
   if (names.length === 0) return "must have at least one part";
-  if (!names.every((name) => ADDRESS_PARTS.some((part) => part === name)))
+  if (!names.every((name) => ADDRESS_PARTS.includes(name)))
     return `must have no other parts than ${ADDRESS_PARTS.join(", ")}`;
   for (const [name, part] of Object.entries(value)) {
     if (typeof part !== "string") return `must have texts as parts, unlike ${name}`;
-    const problem = textProblem(part);
+    const problem = ADDRESS[name]?.problem(part);
     if (problem !== undefined) return `has a ${name} that ${problem}`;
   }
-  const country: unknown = ownValue(value, "country");
-  return country === undefined || (typeof country === "string" && COUNTRIES.has(country))
-    ? undefined
-    : "must have a country of ISO 3166: two letters, such as PL";
+  return undefined;
 }
 
 export const ATTRIBUTE_TYPES: Readonly<Record<Attribute["type"], (settings: Attribute) => ValueRule>> = {
@@ -132,14 +158,14 @@ export const ATTRIBUTE_TYPES: Readonly<Record<Attribute["type"], (settings: Attr
     ),
     form: "a phone number in the form of E.164, such as `+48123456789`",
     read: (text) => text.replaceAll(PUNCTUATION, "").replace(/^00/u, "+"),
-    input: { type: "text", autocomplete: "tel", reason: "phone" },
+    input: { type: "tel", autocomplete: "tel" },
   }),
   url: () => ({
     problem: ofText((text) =>
       text.startsWith("https://") ? urlProblem(text) : "must be an address that begins with https://",
     ),
     form: "an https address",
-    input: { type: "text", autocomplete: "url", reason: "url" },
+    input: { type: "url", autocomplete: "url" },
   }),
   zone: () => ({
     problem: ofText((text) => (isTimeZone(text) ? undefined : "must be a time zone, such as Europe/Warsaw")),
@@ -156,5 +182,6 @@ export const ATTRIBUTE_TYPES: Readonly<Record<Attribute["type"], (settings: Attr
           return text === undefined ? [] : [[part, text]];
         }),
       ),
+    parts: ADDRESS,
   }),
 };

@@ -36,6 +36,8 @@ export interface FieldRow extends ValueRule {
   readonly isDocumented: boolean;
   /** Whether a change is a `PROFILE_CHANGED`. */
   readonly notifies: boolean;
+  /** Where a form of several sections has it. Default: with what is about the person. */
+  readonly section?: "contact" | "address" | "more" | undefined;
   /** What people call it. Default: the texts of the locale files. */
   readonly texts?: { readonly label: LocalText; readonly options?: Readonly<Record<string, LocalText>> };
 }
@@ -116,7 +118,7 @@ export const PERSON_FIELDS = {
     problem: localeProblem,
     form: "a language tag (BCP 47) of at most 35 characters, such as `pl`",
     edit: "person",
-    input: { type: "select" },
+    input: { type: "select", optionNames: "language" },
     claim: profile("locale"),
     isDocumented: false,
     notifies: false,
@@ -245,7 +247,7 @@ export interface FieldSettings {
 
 /** The row of an attribute. */
 function attributeRow(attribute: Attribute): FieldRow {
-  const { name, type, label, options, edit, registration, visible, scope, claim, readers, notify } =
+  const { name, type, label, options, edit, registration, visible, scope, claim, readers, notify, section } =
     attribute;
   return {
     ...ATTRIBUTE_TYPES[type](attribute),
@@ -256,6 +258,7 @@ function attributeRow(attribute: Attribute): FieldRow {
     ...(scope !== undefined && claim !== undefined && { claim: { name: claim, scope } }),
     readers,
     ...(!visible && { isHidden: true }),
+    section,
     isDocumented: false,
     notifies: notify,
     ...(label !== undefined && { texts: { label, ...(options && { options }) } }),
@@ -320,7 +323,9 @@ export function createPersonFields({
   );
   return {
     rows: all,
-    own: first(isInName).filter(({ edit, input }) => edit === "person" && input !== undefined),
+    own: first(isInName).filter(
+      ({ edit, input, parts }) => edit === "person" && (input ?? parts) !== undefined,
+    ),
     registered: all.filter(({ registration: when, input }) => when !== undefined && input !== undefined),
     ofClaim: new Map(ofClaim),
     shown: (values) =>

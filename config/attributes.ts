@@ -29,12 +29,19 @@ const KEYS_OF_TYPES = {
 
 /** OpenID Connect Core 1.0 section 5.1: attributes that are switched on by name, and what they bring. */
 const STANDARD = {
-  phone_number: { type: "phone", scope: "phone" },
-  address: { type: "address", scope: "address" },
-  nickname: { type: "text", scope: "profile" },
-  website: { type: "url", scope: "profile" },
-  zoneinfo: { type: "zone", scope: "profile" },
-} as const satisfies Readonly<Record<string, { readonly type: string; readonly scope: string }>>;
+  phone_number: { type: "phone", scope: "phone", section: "contact" },
+  address: { type: "address", scope: "address", section: "address" },
+  nickname: { type: "text", scope: "profile", section: undefined },
+  website: { type: "url", scope: "profile", section: "contact" },
+  zoneinfo: { type: "zone", scope: "profile", section: undefined },
+} as const satisfies Readonly<Record<string, StandardRow>>;
+
+interface StandardRow {
+  readonly type: string;
+  readonly scope: string;
+  /** The section of the profile page. Default: that about the person. */
+  readonly section: string | undefined;
+}
 
 const STANDARD_NAMES = Object.keys(STANDARD)
   .map((name) => `\`${name}\``)
@@ -160,6 +167,8 @@ export interface Attribute extends Omit<AttributeSettings, "type"> {
   readonly notify: boolean;
   /** The claim. Missing: no client reads it. */
   readonly claim?: string;
+  /** Where the profile page has it. Default: with what is about the person. */
+  readonly section: "contact" | "address" | "more" | undefined;
 }
 
 const isStandard = (name: string): name is StandardAttribute => Object.hasOwn(STANDARD, name);
@@ -179,6 +188,7 @@ function withDefaults(name: string, given: AttributeSettings): Attribute {
     ...given,
     name,
     type: standard?.type ?? given.type ?? "text",
+    section: standard === undefined ? "more" : standard.section,
     ...(scope !== undefined && { scope, claim: given.claim ?? name }),
   };
 }

@@ -89,6 +89,8 @@ export interface AccountPageDescription extends z.output<typeof accountPage> {}
 /** A field of a page, with its texts. */
 export interface PageField extends Omit<Field, "options"> {
   readonly label: string;
+  /** The heading of its section. */
+  readonly section?: string;
   readonly hint?: string;
   readonly options?: readonly { readonly value: string; readonly label: string }[];
   /** Whether it takes digits only. */

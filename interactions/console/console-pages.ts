@@ -40,7 +40,7 @@ import type { PageServices } from "../services.ts";
 /** What the pages of operators need of the service. */
 export type OperatorServices = Pick<
   PersonServices,
-  "accounts" | "clock" | "configuration" | "gate" | "pages" | "storage"
+  "accounts" | "clock" | "configuration" | "fields" | "gate" | "pages" | "storage"
 > &
   Pick<PageServices, "mailDeployment" | "onDefect"> & {
     readonly notifications: Notifications;

@@ -5,6 +5,7 @@ import { type Factors, hasWay, methodsOf, wayOf } from "../../accounts/ways/ways
 import type { Translator } from "../../core/texts.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { type Moment, type Moments, moments } from "../look/moments.ts";
+import { inWords, type ShownAttribute } from "../look/person-fields.ts";
 import type { Page } from "../page.ts";
 import { consoleLocals, type ConsoleLocals, listAddress } from "./console-views.ts";
 
@@ -30,8 +31,9 @@ export interface ShownLocals extends ConsoleLocals {
   readonly factors: Factors;
 }
 
-/** `person`: an account with its sign-in methods. */
+/** `person`: an account with its attributes and sign-in methods. */
 export interface PersonLocals extends ShownLocals {
+  readonly attributes: readonly ShownAttribute[];
   /** Path of the operator's own sign-in methods. */
   readonly methods: string;
   /** Why nothing can be removed: it is the operator's own account, or that of another one. */
@@ -96,7 +98,7 @@ function factorRows(t: Translator, { factors }: ShownLocals, moment: Moments): F
 export const personPage: Page<PersonLocals> = {
   view: "person",
   locals(t, locals) {
-    const { list, person, factors, protectedAs, methods } = locals;
+    const { list, person, attributes, factors, protectedAs, methods } = locals;
     const { sub, email, username, ways } = person;
     const { hash = null, changed_at: changedAt } = ways.password ?? {};
     const moment = moments({ ...locals, locale: t.locale });
@@ -110,6 +112,7 @@ export const personPage: Page<PersonLocals> = {
       name: fullName(person),
       email: shownEmail(email),
       username: username ?? "",
+      attributes: attributes.map((each) => inWords(t, each)),
       isConfirmed: person.email_verified,
       isDisabled: person.disabled === true,
       since: moment(person.created_at * 1000),

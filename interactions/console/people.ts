@@ -12,6 +12,7 @@ import type { OperatorHandler, OperatorPage } from "../account/pages.ts";
 import { METHODS_PATH } from "../account/sign-in-methods.ts";
 import { seeOther } from "../answers.ts";
 import type { Form } from "../forms.ts";
+import { attributesOf } from "../look/person-fields.ts";
 import {
   callerAt,
   commonLocals,
@@ -86,7 +87,7 @@ function find(services: OperatorServices): OperatorHandler {
 
 /** The page of an account; with `remove`, the page that asks before a factor is removed. */
 function person(services: OperatorServices): OperatorHandler {
-  const { accounts, storage, pages, seals, mailDeployment } = services;
+  const { accounts, fields, storage, pages, seals, mailDeployment } = services;
   const { operators } = services.configuration;
 
   const show: OperatorHandler = async (ctx, request, operator) => {
@@ -110,7 +111,7 @@ function person(services: OperatorServices): OperatorHandler {
       const protection = sub === operator.account.sub ? "own" : "operator";
       const protectedAs: PersonLocals["protectedAs"] = isProtected ? protection : undefined;
       const methods = ctx.exchange.deployment.path + METHODS_PATH;
-      const data = { ...shown, methods, protectedAs };
+      const data = { ...shown, methods, protectedAs, attributes: attributesOf(fields.rows, account) };
       return pages.send(ctx, personPage, data, languageOf(operator));
     }
     const generation = String(account.sessions_generation);

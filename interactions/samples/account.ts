@@ -25,6 +25,7 @@ import {
   RECOVERY_CODES,
   type Sample,
   sampleApis,
+  sampleAttributes,
   sampleFactors,
   sampleFields,
   states,
@@ -83,12 +84,7 @@ export function accountSamples(text: Text): readonly Sample[] {
     now: NOW,
   };
   const profile = { ...at(text, "profile"), values, rows: sampleFields(["en", "pl"]).own, set: [] };
-  const address = { street_address: text("12 St James’s Square"), locality: text("London") };
-  const attributes = sampleFields(["en"], { phone_number: { edit: "operator" }, address: true });
-  const set = attributes.rows.flatMap((row) => {
-    const value = { phone_number: text("+442079460958"), phone_number_verified: false, address }[row.name];
-    return value === undefined ? [] : [{ row, value }];
-  });
+  const contact = { phone_number: true, website: true, address: true } as const;
   const confirmed = { ...email, email: text(ADA), isConfirmed: true };
   const newAddress = { ...email, value: text("ada") };
   const password = { ...at(text, "password"), username: text("ada"), min: 8, isSet: true };
@@ -108,7 +104,8 @@ export function accountSamples(text: Text): readonly Sample[] {
     ...states(profileView, profile, {
       "account-profile": {},
       "account-profile-saved": { rows: sampleFields(["en"]).own, notice: "profile" },
-      "account-profile-set": { set },
+      "account-profile-set": { set: sampleAttributes(text) },
+      "account-profile-sections": { rows: sampleFields(["en", "pl"], contact).own },
       "account-profile-wrong": {
         problems: [
           problem("text", "name"),

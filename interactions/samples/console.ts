@@ -19,6 +19,7 @@ import {
   NO_FACTORS,
   NOW,
   type Sample,
+  sampleAttributes,
   sampleFactors,
   states,
   SUB,
@@ -250,6 +251,7 @@ function peopleSamples(text: Text, common: ConsoleLocals): readonly Sample[] {
     person,
     factors: { ...factors, app: { ...factors.app, stopped: true } },
     methods: text("/account/sign-in-methods"),
+    attributes: sampleAttributes(text),
   };
   const removal = { ...shown, factor: ALL, generation: "7", csrf, isMailed: true };
   const form = { ...common, csrf };
@@ -259,7 +261,7 @@ function peopleSamples(text: Text, common: ConsoleLocals): readonly Sample[] {
       person: { result: { code: "factorRemoved", values: {} } },
       "person-changed": { result: { code: "personChanged", values: {} } },
       "person-without-factors": { factors: NO_FACTORS },
-      "person-bare": { person: bare, factors: NO_FACTORS },
+      "person-bare": { person: bare, factors: NO_FACTORS, attributes: [] },
       "person-own": { protectedAs: "own" },
       "person-operator": { protectedAs: "operator" },
     }),

@@ -1,6 +1,8 @@
 /** What a sample is, and the person and the moment that all of them show. */
 import type { AccountSettings } from "../../config/attributes.ts";
 import { createPersonFields, type PersonFields } from "../../accounts/profile-fields.ts";
+import type { AttributeValue } from "../../records/directory/directory.ts";
+import type { ShownAttribute } from "../look/person-fields.ts";
 import type { Page, Pages, Visit } from "../page.ts";
 import type { Problem } from "../steps/step.ts";
 
@@ -51,6 +53,20 @@ export function sampleFields(
   return createPersonFields({
     accounts: { attributes },
     interactions: { locales, reservedUsernames: [], registration: { fields } },
+  });
+}
+
+/** What operators have set in Ada's account. */
+export function sampleAttributes(text: Text): readonly ShownAttribute[] {
+  const values = new Map<string, AttributeValue>([
+    ["phone_number", text("+442079460958")],
+    ["phone_number_verified", false],
+    ["address", { street_address: text("12 St James’s Square"), locality: text("London"), country: "GB" }],
+  ]);
+  const { rows } = sampleFields(["en"], { phone_number: true, address: true });
+  return rows.flatMap((row) => {
+    const value = values.get(row.name);
+    return value === undefined ? [] : [{ row, value }];
   });
 }
 

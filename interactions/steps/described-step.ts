@@ -21,9 +21,11 @@ export const describedField = section({
   /** The member of the body that carries the value. */
   name: z.string(),
   /** `hidden`, on pages of the account only: send its value back. */
-  type: z.enum(["text", "email", "password", "date", "select", "checkbox", "hidden"]),
+  type: z.enum(["text", "email", "tel", "url", "password", "date", "select", "checkbox", "hidden"]),
   /** The name of the field, in the language of `locale`. */
   label: z.string(),
+  /** On pages of the account only: the heading of the section that it stands in. */
+  section: z.string().exactOptional(),
   /** What to enter. */
   hint: z.string().exactOptional(),
   /** The value of the HTML attribute `autocomplete`. */

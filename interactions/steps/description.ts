@@ -267,11 +267,11 @@ function labelOf(t: Translator, step: StepName, field: string, values?: Problem[
 function hintOf(
   t: Translator,
   step: StepName,
-  { name, autocomplete }: Pick<Field, "name" | "autocomplete">,
+  { name, type, autocomplete }: Pick<Field, "name" | "type" | "autocomplete">,
   { passwordLength: { min } }: Offers,
 ): { readonly hint?: string } {
   if (autocomplete === "new-password") return { hint: t("hint.new-password", { min }) };
-  const key = [`hint.${step}.${name}`, `hint.${name}`].find((each) => t.has(each));
+  const key = [`hint.${step}.${name}`, `hint.${name}`, `hint.input.${type}`].find((each) => t.has(each));
   return key === undefined ? {} : { hint: t(key) };
 }
 

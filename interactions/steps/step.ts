@@ -189,7 +189,7 @@ export interface Offers {
 /** A field of a step. */
 export interface Field {
   readonly name: string;
-  readonly type: "text" | "email" | "password" | "date" | "select" | "checkbox" | "hidden";
+  readonly type: "text" | "email" | "tel" | "url" | "password" | "date" | "select" | "checkbox" | "hidden";
   /** A value of the HTML attribute `autocomplete`. */
   readonly autocomplete: string;
   readonly required: boolean;

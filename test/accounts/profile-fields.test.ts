@@ -123,7 +123,10 @@ describe.each(ROWS)("the field %s of a person", (name, row) => {
     "has one rule for what comes by %s [D-ATTR-14]",
     async (by) => {
       const isOwn = Object.hasOwn(OWN, by);
-      const isOpen = !isOwn || (by === "registration" ? registration !== undefined : isEdited);
+      // A form asks for an address by its parts.
+      const isOneField =
+        input !== undefined && (by === "registration" ? registration !== undefined : isEdited);
+      const isOpen = !isOwn || isOneField;
       const good = ["a good value", isOwn ? textOf(second) : second] as const;
       for (const [what, value] of isOpen ? [...Object.entries(HOSTILE), good] : [good]) {
         const clock = createSystemClock();
@@ -188,17 +191,21 @@ describe.each(ROWS)("the field %s of a person", (name, row) => {
   it("is in the forms of the pages if people set it [D-ATTR-13]", async () => {
     const { browser, visitor } = await at.person();
     await browser.get(at.running.openid + PROFILE);
-    expect(browser.html.includes(`name="${name}"`)).toBe(isEdited);
+    const parts = row.parts === undefined ? [[name, input] as const] : Object.entries(row.parts);
     const { body } = await visitor.open(at.running.openid + PROFILE);
-    const field = body.fields.find((each) => each.name === name);
-    expect(field?.type).toBe(isEdited ? input?.type : undefined);
     const submit = (body as unknown as { actions: { fields: string[] }[] }).actions[0];
-    expect(submit?.fields.includes(name)).toBe(isEdited);
+    for (const [part, asks] of parts) {
+      const fieldName = row.parts === undefined ? name : `${name}.${part}`;
+      expect(browser.html.includes(`name="${fieldName}"`)).toBe(isEdited);
+      const field = body.fields.find((each) => each.name === fieldName);
+      expect(field?.type).toBe(isEdited ? asks?.type : undefined);
+      expect(submit?.fields.includes(fieldName)).toBe(isEdited);
+    }
     const { form } = await at.registering();
     const asked = form.fields.find((each) => each.name === name);
     expect(asked?.required).toBe(registration && registration === "required");
     for (const [each, locale] of [
-      [field, body.locale],
+      [body.fields.find((field) => field.name === name), body.locale],
       [asked, form.locale],
     ] as const)
       if (each !== undefined && row.texts !== undefined)

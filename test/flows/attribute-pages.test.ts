@@ -109,7 +109,7 @@ describe("the profile page", () => {
       { name: "customer_number", label: "Customer number", value: "C-1017" },
       { name: "note", label: "Note", value: "Calls on Mondays" },
       { name: "phone_number_verified", label: "Whether the phone number is confirmed", value: "Yes" },
-      { name: "address", label: "Postal address", value: "12 St James’s Square, London, GB" },
+      { name: "address", label: "Postal address", value: "12 St James’s Square, London, United Kingdom" },
       { name: "level", label: "Level", value: "Very high" },
       { name: "insured", label: "Insured", value: "No" },
     ]);

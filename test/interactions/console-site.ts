@@ -242,6 +242,7 @@ export async function consoleSite(): Promise<ConsoleSite> {
     notifications: console,
     storage: STORAGE,
     accounts: oneAccount(console),
+    fields: { rows: [] },
     configuration: { operators: site.operators, profile: "documented" },
     mailDeployment: undefined,
     clock: { now: () => 1_790_000_300_000 },

@@ -42,7 +42,7 @@ describe("the texts", () => {
         "methods\\.(?:missing|new|problem)",
         "device\\.(?:problem|connected|refused)",
         "account\\.(?:notice|profile|email|password|sessions|services|delete)",
-        "profile\\.(?:gender|locale|problem)",
+        "profile\\.(?:gender|locale|problem|section)",
         "console\\.(?:state|action|result|reason|error|empty)",
       ].join(
         "|",
