@@ -3,7 +3,7 @@
  * "Events" and "Notification" of the interface document.
  */
 import type { AccountRecord, EntryRecord } from "../records/directory/directory.ts";
-import { type FieldValues, isSame, type PersonFields } from "./profile-fields.ts";
+import { type FieldRow, type FieldValues, isSame, type PersonFields } from "./profile-fields.ts";
 
 /** All notification types, spelled exactly as documented. A receiver lists those that it takes. */
 export const NOTIFICATION_TYPES = ["DELETE_ACCOUNT", "UNASSINGED_FROM_SERVICE", "PROFILE_CHANGED"] as const;
@@ -60,9 +60,9 @@ interface PlannedDelivery {
 
 /**
  * Why a receiver gets a notification or not: `notified` (it gets one), `no_receiver` (none is configured there),
- * `type_not_taken` (it is configured for other types).
+ * `type_not_taken` (it is configured for other types), `not_a_reader` (no client of its services may read what has changed).
  */
-export type PlanReason = "notified" | "no_receiver" | "type_not_taken";
+export type PlanReason = "notified" | "no_receiver" | "type_not_taken" | "not_a_reader";
 
 /** The decision about one possible receiver; with the delivery when it is `notified`. */
 export interface PlanDecision {
@@ -95,16 +95,20 @@ export function readersOf(
   fields: PersonFields,
 ): ReadonlySet<string> | undefined {
   if (after === undefined || before.email !== after.email) return undefined;
-  const changed = fields.rows.filter((row) => row.notifies && !isSame(row, before, after));
-  const isForAll = changed.some(
+  return readersOfAny(fields.rows.filter((row) => row.notifies && !isSame(row, before, after)));
+}
+
+/** The services whose clients may read one of these fields; `undefined`: all. */
+export function readersOfAny(fields: readonly FieldRow[]): ReadonlySet<string> | undefined {
+  const isForAll = fields.some(
     ({ isAttribute, claim, readers }) => !isAttribute || (claim !== undefined && readers === undefined),
   );
-  return isForAll ? undefined : new Set(changed.flatMap(({ readers = [] }) => readers));
+  return isForAll ? undefined : new Set(fields.flatMap(({ readers = [] }) => readers));
 }
 
 /**
  * Every receiver that the action could concern, with the reason why it gets a notification or not. Receivers of
- * services and groups come in the order of the service keys, the portal's last.
+ * services and groups come in the order of the service keys, the portal's next, and those last that may not read what has changed.
  */
 export function explainDeliveries(
   action: PlannedAction,
@@ -119,7 +123,20 @@ export function explainDeliveries(
     const entry = directory.portals.get(account.portal);
     candidates.push({ receiver: `portal:${account.portal}`, entry, services: concerned });
   }
-  return candidates.map((candidate) => decide(action, account, candidate));
+  const isTold = ([key]: Services[number]): boolean => concerned.some(([told]) => told === key);
+  const others = action.readers === undefined ? [] : sorted(Object.entries(account.services));
+  const left = candidatesOf(
+    others.filter((service) => !isTold(service)),
+    directory,
+  );
+  return [
+    ...candidates.map((candidate) => decide(action, account, candidate)),
+    ...left.map(({ receiver, services }): PlanDecision => ({
+      receiver,
+      reason: "not_a_reader",
+      services: services.map(([key]) => key),
+    })),
+  ];
 }
 
 type Services = readonly (readonly [key: string, userIdInService: number | null])[];

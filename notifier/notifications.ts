@@ -32,6 +32,7 @@ import {
   type ShownDelivery,
 } from "./operations.ts";
 import { receivers as receiverRows } from "./receiver-operations.ts";
+import { createPersonFields } from "../accounts/profile-fields.ts";
 import type { NotifierServices } from "./services.ts";
 
 /** Twelve spans of five minutes. */
@@ -76,10 +77,12 @@ export function createNotifications(
     sealer,
     events,
     clock,
-  }: Pick<NotifierServices, "storage" | "receivers" | "sealer" | "events" | "clock">,
+    configuration,
+  }: Pick<NotifierServices, "storage" | "receivers" | "sealer" | "events" | "clock" | "configuration">,
   wake: { readonly deliveries: () => void; readonly mail: () => void },
 ): Notifications {
   const { deliveries, directory, audit, outbox } = storage;
+  const fields = createPersonFields(configuration);
 
   /**
    * Writes the audit record of a request before it is carried out, so that nothing happens without one. It says what
@@ -197,7 +200,7 @@ export function createNotifications(
       wake.mail();
       return { receivers: resumed, mails };
     },
-    explain: ({ input }) => explain(input, directory, deliveries, clock),
+    explain: ({ input }) => explain(input, fields, directory, deliveries, clock),
     acknowledgements: ({ target: [sub] }) => acknowledgements(deliveries, sub),
     async stats() {
       const [spans, held_mails] = await Promise.all([deliveries.recent(LAST_HOUR), outbox.held()]);

@@ -121,8 +121,11 @@ const resumed: z.ZodType<Resumed> = resumedSchema;
 const explanationSchema = exactly({
   /** `service:KEY`, `group:KEY` or `portal:KEY`. */
   receiver: z.string(),
-  /** `notified`, `no_receiver` (none is configured there) or `type_not_taken` (it is configured for other types). */
-  reason: z.enum(["notified", "no_receiver", "type_not_taken"]),
+  /**
+   * `notified`, `no_receiver` (none is configured there), `type_not_taken` (it is configured for other types) or `not_a_reader` (no
+   * client of its services may read the attributes that change).
+   */
+  reason: z.enum(["notified", "no_receiver", "type_not_taken", "not_a_reader"]),
   /** The keys of the affected services, sorted. */
   services: z.array(z.string()).readonly(),
   /** What would be sent, with the current time; `null` if nothing would be. */
@@ -142,6 +145,8 @@ const explainedSchema = exactly({
   type,
   /** `UNASSINGED_FROM_SERVICE` only: the services that the account loses. Default: all. */
   services: z.array(anyString, { error: "must be a list of service keys" }).readonly().exactOptional(),
+  /** `PROFILE_CHANGED` only: the attributes that change, and nothing else. Default: something that every service may read. */
+  attributes: z.array(anyString, { error: "must be a list of attributes" }).readonly().exactOptional(),
 });
 
 /** A possible action on an account. */

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { AccountsInput } from "../../config/attributes.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
+import type { Explanation } from "../../notifier/operations.ts";
 import { here, type Outcome } from "./here.ts";
 
 const TEXT = { type: "text", label: "Label" } as const;
@@ -132,5 +133,56 @@ describe("values that nobody reads", () => {
       expect((await notifications.list({})).items).toEqual([]);
       await expect(accounts.pruneAttributes(7 as never)).rejects.toThrow("account.attribute: must be");
     });
+  });
+});
+
+describe("deliveries explain", () => {
+  const ACCOUNTS: AccountsInput = {
+    attributes: {
+      department: { ...TEXT, scope: "org", readers: ["1"], notify: true },
+      floor: { ...TEXT, scope: "org", notify: true },
+      note: TEXT,
+    },
+  };
+
+  it("says who is told of a change of attributes, and who is not because it may not read them [D-ATTR-22]", async () => {
+    const sub = await withService(ACCOUNTS, async ({ accounts, directory }) => {
+      for (const key of ["1", "2"])
+        await directory.services.put(key, {
+          name: key,
+          receiver: {
+            url: "https://a.example/",
+            client_id: "a",
+            client_secret: "of a",
+            types: ["PROFILE_CHANGED"],
+          },
+        });
+      const { sub: created } = await accounts.create({ email: "explained@example.com", portal: "p" });
+      for (const key of ["1", "2"]) await accounts.assign(created, key);
+      return created;
+    });
+    const explained = async (...attributes: readonly string[]) => {
+      const words = ["deliveries", "explain", "--account", sub, "--type", "PROFILE_CHANGED", "--json"];
+      const { code, out, err } = await cli(...words, ...attributes.flatMap((name) => ["--attribute", name]));
+      if (code !== 0) return err;
+      const lines = out.split("\n").filter((line) => line !== "");
+      return lines.map((line) => {
+        const { receiver, reason, services } = JSON.parse(line) as Explanation;
+        return [receiver, reason, services];
+      });
+    };
+    const portal = (...services: string[]) => ["portal:p", "notified", services];
+    const all = [["service:1", "notified", ["1"]], ["service:2", "notified", ["2"]], portal("1", "2")];
+    expect(await explained()).toEqual(all);
+    expect(await explained("floor")).toEqual(all);
+    expect(await explained("department", "floor")).toEqual(all);
+    expect(await explained("department", "note")).toEqual([
+      ["service:1", "notified", ["1"]],
+      portal("1"),
+      ["service:2", "not_a_reader", ["2"]],
+    ]);
+    expect(await explained("note")).toEqual([]);
+    for (const name of ["__proto__", "email", "Department"])
+      expect(await explained(name)).toContain("delivery.attributes: must be attributes of this service");
   });
 });
