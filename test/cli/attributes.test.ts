@@ -171,14 +171,17 @@ describe("deliveries explain", () => {
         return [receiver, reason, services];
       });
     };
-    const portal = (...services: string[]) => ["portal:p", "notified", services];
-    const all = [["service:1", "notified", ["1"]], ["service:2", "notified", ["2"]], portal("1", "2")];
+    const all = [
+      ["service:1", "notified", ["1"]],
+      ["service:2", "notified", ["2"]],
+      ["portal:p", "notified", ["1", "2"]],
+    ];
     expect(await explained()).toEqual(all);
     expect(await explained("floor")).toEqual(all);
     expect(await explained("department", "floor")).toEqual(all);
     expect(await explained("department", "note")).toEqual([
       ["service:1", "notified", ["1"]],
-      portal("1"),
+      ["portal:p", "notified", ["1"]],
       ["service:2", "not_a_reader", ["2"]],
     ]);
     expect(await explained("note")).toEqual([]);
