@@ -18,6 +18,7 @@ import type { ClientRows } from "../../accounts/clients/client-settings.ts";
 import type { ClientInternals } from "../../accounts/clients/client.ts";
 import type { Clients } from "../../accounts/operations/clients.ts";
 import type { Directory, DirectoryInternals } from "../../accounts/directory.ts";
+import type { AccountsInput } from "../../config/attributes.ts";
 import { createPasswords, type Passwords } from "../../accounts/passwords/passwords.ts";
 import type { PersonFields } from "../../accounts/profile-fields.ts";
 import type { Claims } from "../../provider/claims.ts";
@@ -97,6 +98,8 @@ export interface Domain {
 export interface Options {
   readonly rules: PasswordRules;
   readonly production: boolean;
+  /** Attributes of one's own. Default: none. */
+  readonly accounts: AccountsInput;
   readonly limits: OwnershipLimits;
   readonly sendsLogoutTokens: boolean;
   readonly notify: (deliveries: readonly NewDelivery[]) => void;
@@ -115,7 +118,12 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
   const deployment = { url: "http://127.0.0.1:1" };
   const deployments = sendsLogoutTokens ? { openid: deployment } : { oauth2: deployment };
   const configuration = {
-    ...readConfiguration({ deployments, storage: "sqlite::memory:", clock }),
+    ...readConfiguration({
+      deployments,
+      storage: "sqlite::memory:",
+      clock,
+      ...(options.accounts && { accounts: options.accounts }),
+    }),
     production,
     limits,
   };
