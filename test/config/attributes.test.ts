@@ -51,8 +51,16 @@ describe("the attributes of the configuration", () => {
         edit: "operator",
         visible: true,
         notify: false,
+        section: "more",
       },
-      { ...attributes.department, name: "department", edit: "operator", visible: true, notify: false },
+      {
+        ...attributes.department,
+        name: "department",
+        edit: "operator",
+        visible: true,
+        notify: false,
+        section: "more",
+      },
       {
         name: "phone_number",
         type: "phone",
@@ -61,6 +69,7 @@ describe("the attributes of the configuration", () => {
         edit: "person",
         visible: true,
         notify: false,
+        section: "contact",
       },
       {
         name: "address",
@@ -71,6 +80,7 @@ describe("the attributes of the configuration", () => {
         edit: "operator",
         visible: false,
         notify: false,
+        section: "address",
       },
     ]);
     expect(attributesOf(defaults.accounts)).toEqual([]);
