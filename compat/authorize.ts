@@ -1,7 +1,7 @@
 /** The documented authorization endpoint, in front of oidc-provider's. */
 import { artifactKey, isPresentable } from "../provider/adapter.ts";
 import { readCookie } from "../core/cookies.ts";
-import type { Unit } from "../provider/unit-of-work.ts";
+import type { Unit, UnitsOfWork } from "../provider/unit-of-work.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
@@ -20,7 +20,6 @@ import type { StartAgainAnswer } from "../provider/pages.ts";
 import type { ProviderServices } from "../provider/services.ts";
 import { sessionCookieName } from "../provider/sessions/cookies.ts";
 import { Fields, queryFields } from "./form-fields.ts";
-import type { Owners } from "./owners.ts";
 import type { Protocol } from "./protocol.ts";
 import { authorizationForm } from "./request-body.ts";
 
@@ -36,20 +35,17 @@ export async function sentParameters(exchange: EndpointExchange): Promise<Fields
 }
 
 /**
- * Starts to read the session, and its account, while the client is being read: one round trip to the store instead of three.
- * oidc-provider verifies the signature of the cookie before it uses the session.
+ * Starts to read the session while the client is being read: one round trip to the store instead of two. oidc-provider
+ * verifies the signature of the cookie before it uses the session.
  */
-export function prefetchSession(
-  { configuration, units }: Pick<ProviderServices, "configuration" | "units">,
-  owners: Owners,
-): (exchange: EndpointExchange) => void {
+export function prefetchSession({
+  configuration,
+  units,
+}: Pick<ProviderServices, "configuration" | "units">): (exchange: EndpointExchange) => void {
   const sessionCookie = sessionCookieName(configuration);
-  return (exchange) => {
-    const id = readCookie(exchange.ctx, sessionCookie);
-    if (id === undefined || !isPresentable(id)) return;
-    const key = artifactKey(id);
-    units.required().prefetch("Session", key);
-    owners.readAhead(exchange, key);
+  return ({ ctx }) => {
+    const id = readCookie(ctx, sessionCookie);
+    if (id !== undefined && isPresentable(id)) units.required().prefetch("Session", artifactKey(id));
   };
 }
 
@@ -305,7 +301,6 @@ export type Authorize = (exchange: EndpointExchange, query: Fields) => Promise<v
 export function runAuthorization(
   protocol: Protocol,
   services: Pick<ProviderServices, "limits" | "events" | "audit" | "pages" | "units">,
-  owners: Owners,
 ): Authorize {
   const { events, audit, pages, units } = services;
   return async (exchange, query) => {
@@ -320,7 +315,7 @@ export function runAuthorization(
       unit.consumePoints((rider) => consumeSignInPoint(exchange, services, { pushed, rider }));
       unit.whenCommitted(() => exchange.browser.remember(ctx));
     }
-    const { accountId: sub, clientId: client_id, jti: code } = oidc?.entities.AuthorizationCode ?? {};
+    const { accountId: sub, clientId: client_id } = oidc?.entities.AuthorizationCode ?? {};
     if (sub === undefined || client_id === undefined) return;
     try {
       if (!exchange.isHead) await units.required().commit();
@@ -331,9 +326,7 @@ export function runAuthorization(
       return;
     }
     const caller = callerOf(exchange.ctx, { kind: "account", id: sub });
-    const owned = [code, oidc?.session?.jti];
     exchange.onSuccess.push(() => {
-      for (const id of owned) if (id !== undefined) owners.add(artifactKey(id), sub);
       events.emit("code.issued", { sub, client_id });
       audit.note({ ...caller, client: client_id, action: "grant.created", subject: sub });
     });
@@ -341,25 +334,7 @@ export function runAuthorization(
 }
 
 /** The browser returns from the pages. If the sign-in cannot continue, the person starts again. */
-export function resumeAuthorization(
-  authorize: Authorize,
-  { units, clients }: Pick<ProviderServices, "units" | "clients">,
-  owners: Owners,
-): Handler {
-  /** Reads the client and the account together: one round trip to the store instead of two. */
-  async function readAhead(exchange: EndpointExchange): Promise<void> {
-    const { uid = "", browser } = exchange;
-    const signIn = await units.required().find("Interaction", artifactKey(uid));
-    if (signIn === undefined || signIn.browser !== browser.digest) return;
-    const { params, result } = signIn.payload as {
-      readonly params: { readonly client_id: string };
-      readonly result?: { readonly login?: { readonly accountId: string } };
-    };
-    if (result?.login !== undefined) owners.readAccount(exchange, result.login.accountId);
-    const client = await clients.record(params.client_id);
-    if (client?.disabled === false) exchange.client = client;
-  }
-
+export function resumeAuthorization(authorize: Authorize, units: UnitsOfWork): Handler {
   /** A sign-in is removed when it is complete. */
   async function answerTo({ ctx, uid = "", browser }: EndpointExchange): Promise<StartAgainAnswer> {
     if (!ctx.req.headers.cookie) return { reason: "no-cookies" };
@@ -370,7 +345,6 @@ export function resumeAuthorization(
 
   return async (exchange) => {
     try {
-      await readAhead(exchange);
       await authorize(exchange, new Fields());
     } catch (error) {
       if (error instanceof EndpointError && error.status === 400) {

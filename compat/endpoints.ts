@@ -33,7 +33,6 @@ import { publicDiscovery, signOut, standardUserinfo, withQuery } from "./openid-
 import { createProtocol } from "./protocol.ts";
 import { authorizationForm, protocolForm } from "./request-body.ts";
 import { isBearerRevocation, refuseGet, refusePrefetch, revokeBearer, standardRevocation } from "./revoke.ts";
-import { Owners } from "./owners.ts";
 import {
   issueTokens,
   prefetch,
@@ -42,7 +41,7 @@ import {
   repeatingLostRefresh,
   requireTokenParameters,
 } from "./token.ts";
-import { basicClaims, bearer, profileClaims } from "./userinfo.ts";
+import { basicClaims, bearer, profileClaims, TokenOwners } from "./userinfo.ts";
 
 /** The handlers of an endpoint, by method; `*` stands for all other methods that its path supports. */
 export type HandlersByMethod = Readonly<Record<string, Handler>>;
@@ -55,16 +54,16 @@ export function endpointTable(
   const { profile: strictness } = configuration;
   const protocol = createProtocol(services);
   const atomic = atomically(units);
-  const owners = new Owners(services.accounts);
-  const readSessionAhead = prefetchSession(services, owners);
-  const authorize = runAuthorization(protocol, services, owners);
-  const resume = resumeAuthorization(authorize, services, owners);
+  const readSessionAhead = prefetchSession(services);
+  const authorize = runAuthorization(protocol, services);
+  const resume = resumeAuthorization(authorize, units);
   const resources = registeredResources(storage.directory);
   const withClient = clientCredentials(services);
   const requireRegistered = createRedirectCheck(services);
   const checkPush = checkPushed(strictness, requireRegistered);
   const requireDevice = deviceRequest(services);
   const issueDeviceCode = deviceCodes(protocol, claims);
+  const owners = new TokenOwners();
   const issue = issueTokens(protocol, owners, events);
   const introspect = introspection(protocol, configuration.deployments.openid !== undefined);
   const token = bearer(services, owners);
@@ -125,7 +124,7 @@ export function endpointTable(
         const body = await resources(await protocolForm(exchange));
         const attempt = (): Promise<void> =>
           atomic(exchange, () => {
-            prefetch({ units, owners }, exchange, body, presentedGrant(body));
+            prefetch(units.required(), exchange, body, presentedGrant(body));
             return withClient(exchange, body, async (presented) => {
               requireTokenParameters(body);
               await issue(exchange, { body, ...presented });
@@ -171,7 +170,7 @@ export function endpointTable(
       "*": async (exchange) => {
         const body = await protocolForm(exchange);
         await atomic(exchange, () => {
-          prefetch({ units, owners }, exchange, body, presentedToken(body));
+          prefetch(units.required(), exchange, body, presentedToken(body));
           return withClient(exchange, body, async ({ client, authorization }) => {
             // RFC 7662 section 2.1.
             if (isOpen(client))

@@ -86,7 +86,6 @@ export function createRoutes(services: EndpointServices): ServiceRoutes {
         return (browser ??= findBrowser(koa));
       },
       client: undefined,
-      account: undefined,
       authentication: newAuthentication(),
       retryAfter: 0,
       fields: async () => new Fields(),

@@ -1,7 +1,7 @@
 /** The documented token endpoint, in front of oidc-provider's. */
 import { DEFAULT_KIND, KINDS } from "../accounts/clients/client-kinds.ts";
 import { artifactKey, isPresentable } from "../provider/adapter.ts";
-import type { UnitsOfWork } from "../provider/unit-of-work.ts";
+import type { Unit } from "../provider/unit-of-work.ts";
 import { ConditionFailed } from "../core/errors.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { apiOf } from "../provider/apis.ts";
@@ -11,7 +11,7 @@ import { badRequest, type EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange } from "./exchange.ts";
 import type { Fields } from "./form-fields.ts";
 import type { ClientForm, Protocol } from "./protocol.ts";
-import type { Owners } from "./owners.ts";
+import type { TokenOwners } from "./userinfo.ts";
 
 /** What a request presents: the model of oidc-provider that it may be, and the text that was sent. */
 type Presented = readonly [model: string, identifier: string | undefined];
@@ -34,22 +34,18 @@ export function presentedToken(body: Fields): readonly Presented[] {
 }
 
 /**
- * Begins to read what is presented, and its account, while the client is being read: one round trip to the store instead of
- * three. A caller that presents no secret causes no read.
+ * Begins to read what is presented while the client is being read: one round trip to the store instead of two. A caller
+ * that presents no secret causes no read.
  */
 export function prefetch(
-  { units, owners }: { readonly units: UnitsOfWork; readonly owners: Owners },
-  exchange: EndpointExchange,
+  unit: Unit,
+  { ctx }: EndpointExchange,
   body: Fields,
   presented: readonly Presented[],
 ): void {
-  if (exchange.ctx.req.headers.authorization === undefined && !body.has("client_secret")) return;
-  for (const [model, identifier] of presented) {
-    if (identifier === undefined || !isPresentable(identifier)) continue;
-    const key = artifactKey(identifier);
-    units.required().prefetch(model, key);
-    owners.readAhead(exchange, key);
-  }
+  if (ctx.req.headers.authorization === undefined && !body.has("client_secret")) return;
+  for (const [model, identifier] of presented)
+    if (identifier !== undefined && isPresentable(identifier)) unit.prefetch(model, artifactKey(identifier));
 }
 
 /**
@@ -112,7 +108,7 @@ export async function repeatingLostRefresh(
 /** Issues tokens, and leaves only the documented members in the response. */
 export function issueTokens(
   protocol: Protocol,
-  owners: Owners,
+  owners: TokenOwners,
   events: ServiceEmitter,
 ): (exchange: EndpointExchange, form: ClientForm & PresentedClient) => Promise<void> {
   return async (exchange, { body, authorization, client }) => {
@@ -133,8 +129,7 @@ export function issueTokens(
     const grant_type = body.one("grant_type") ?? "";
     const kind = client?.kind ?? DEFAULT_KIND;
     exchange.onSuccess.push(() => {
-      for (const token of [all["access_token"], all["refresh_token"]])
-        if (sub !== undefined && typeof token === "string") owners.add(artifactKey(token), sub);
+      if (sub !== undefined) owners.add(artifactKey(String(all["access_token"])), sub);
       events.emit("tokens.issued", { client_id, kind, grant_type, ...(sub !== undefined && { sub }) });
     });
   };

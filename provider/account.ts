@@ -10,7 +10,6 @@ import { findRoles } from "../accounts/roles.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { type Claims, OPENID_CLAIMS, ROLES } from "./claims.ts";
 import { clientRecord } from "./clients.ts";
-import { exchangeIn } from "./exchange.ts";
 import { withoutDoubleCookie } from "./sessions/cookies.ts";
 import type { CurrentProvider } from "./current-provider.ts";
 import type { ProviderServices } from "./services.ts";
@@ -137,16 +136,6 @@ export function currentEpochs(client: ClientRecord, api: ApiRecord): TokenEpochs
   return { client: client.tokens_epoch, api: api.tokens_epoch };
 }
 
-/** The account, which may have been read along with what names it. */
-export function readAccount(
-  ctx: object | undefined,
-  sub: string,
-  accounts: Pick<AccountInternals, "record">,
-): Promise<AccountRecord | undefined> {
-  const ahead = exchangeIn(ctx)?.account;
-  return ahead?.sub === sub ? ahead.record : accounts.record(sub);
-}
-
 /**
  * `findAccount` of oidc-provider: called without a token for a session, and with it for each use of a code or token.
  */
@@ -156,7 +145,7 @@ export async function findAccount(
   token: unknown,
   { accounts, claims, storage: { directory } }: Pick<ProviderServices, "accounts" | "claims" | "storage">,
 ): Promise<OidcAccount | undefined> {
-  const record = await readAccount(ctx, sub, accounts);
+  const record = await accounts.record(sub);
   if (record === undefined || isDisabled(record)) return undefined;
   if (token !== undefined) {
     const { client } = ctx.oidc;

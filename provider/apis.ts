@@ -21,7 +21,6 @@ import {
   isCurrent,
   isCurrentForApi,
   type OidcAccount,
-  readAccount,
   type TokenEpochs,
 } from "./account.ts";
 import { artifactKey } from "./adapter.ts";
@@ -58,7 +57,7 @@ export interface ApiTokens {
     token: { readonly kind: string },
   ): Promise<Record<string, unknown> | undefined>;
   /** `introspection.allowedPolicy` of oidc-provider. */
-  mayIntrospect(ctx: object, client: Client, token: FoundToken): Promise<boolean>;
+  mayIntrospect(client: Client, token: FoundToken): Promise<boolean>;
 }
 
 /** A token as oidc-provider has found it. */
@@ -272,12 +271,11 @@ export function createApiTokens(
 
     // oidc-provider lets every client introspect every token. Here a client may introspect its own tokens that are for
     // no API, and access tokens for the APIs that name it, as long as they are valid.
-    async mayIntrospect(ctx, client, token) {
+    async mayIntrospect(client, token) {
       if (token.kind === "ClientCredentials" || token.aud !== undefined)
         return isValidForApi(client.clientId, token);
       if (token.clientId !== client.clientId || token.resource !== undefined) return false;
-      const record =
-        token.accountId === undefined ? undefined : await readAccount(ctx, token.accountId, accounts);
+      const record = token.accountId === undefined ? undefined : await accounts.record(token.accountId);
       if (record === undefined || !isCurrent(token.generations, record, clientRecord(client))) return false;
       // An access token says it itself.
       if (token.kind === "RefreshToken") token.extra = claimsOf(token);

@@ -8,7 +8,7 @@ import type { Deployment } from "../config/configuration.ts";
 import type { EndpointName } from "../config/deployments.ts";
 import type { Actor, Caller } from "../records/audit/audit-event.ts";
 import { originOf } from "../records/audit/origin.ts";
-import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
+import type { ClientRecord } from "../records/directory/directory.ts";
 import type { Browser } from "./sessions/browser-cookie.ts";
 
 export interface Exchange {
@@ -38,8 +38,6 @@ export interface Exchange {
   readonly browser: Browser;
   /** The client that the request names, once it was read. It may not be authenticated yet. */
   client: ClientRecord | undefined;
-  /** The account of what the request presents, which is read at the same time. */
-  account: { readonly sub: string; readonly record: Promise<AccountRecord | undefined> } | undefined;
   readonly authentication: Authentication;
   /** Seconds until an attempt that a rate limit refused can succeed; 0 while none was refused. */
   retryAfter: number;

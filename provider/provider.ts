@@ -215,7 +215,7 @@ function features(
     backchannelLogout: { enabled: configuration.deployments.openid !== undefined },
     introspection: {
       enabled: true,
-      allowedPolicy: (ctx, client, token) => apis.mayIntrospect(ctx, client, token),
+      allowedPolicy: (_ctx, client, token) => apis.mayIntrospect(client, token),
     },
     revocation: {
       enabled: true,
