@@ -143,8 +143,9 @@ function databases({ pid }: Running): number {
  */
 async function untilClosed(server: Running, opened: number): Promise<void> {
   const count = (line: string): number => server.output().split(line).length - 1;
-  while (count(CLOSED) < count(RELOADED)) await pause(20);
-  expect(databases(server)).toBeLessThan(2 * opened || 1);
+  const most = 2 * opened || 1;
+  // A reload that waited for another one opens the database again, and closes it. The time limit of the test is the end of this.
+  while (count(CLOSED) < count(RELOADED) || databases(server) >= most) await pause(20);
 }
 
 async function loginPage(url: string): Promise<string> {
