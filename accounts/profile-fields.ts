@@ -13,7 +13,7 @@ import { chosenUsernameProblem, FULL_NAME, personNameProblem, trimmed, usernameP
 import { birthDateProblem, keyProblem, localeProblem, type Problem, textProblem } from "./text-rules.ts";
 
 /** Text that people read: one for all languages, or one for each language. */
-type LocalText = string | Readonly<Record<string, string>>;
+export type LocalText = string | Readonly<Record<string, string>>;
 
 export interface FieldRow extends ValueRule {
   /** Its name in arguments, answers and forms. */
@@ -280,7 +280,7 @@ const verified = ({ label: _label, registration: _registration, ...phone }: Attr
 const DEPENDENT: Readonly<Record<string, string>> = { phone_number: VERIFIED };
 
 /** In the order of the configuration. */
-function attributeRows(accounts: FieldSettings["accounts"]): readonly FieldRow[] {
+export function attributeRows(accounts: FieldSettings["accounts"]): readonly FieldRow[] {
   return attributesOf(accounts)
     .flatMap((attribute) =>
       attribute.name === "phone_number" ? [attribute, verified(attribute)] : attribute,
@@ -399,48 +399,6 @@ export function unreadAttributes(accounts: FieldSettings["accounts"]): (values: 
     });
 }
 
-/** What a service calls its attributes in a language, by the keys of the locale files. */
-export function attributeTexts(
-  accounts: FieldSettings["accounts"] = { attributes: {} },
-): (locale: string, texts: Readonly<Record<string, string>>) => Readonly<Record<string, string>> {
-  const rows = attributeRows(accounts);
-  return (locale, texts) =>
-    Object.fromEntries([
-      ...rows.flatMap((row) => textsOf(row, locale)),
-      ...rows.flatMap((row) => shareOf(row, locale, texts)),
-    ]);
-}
-
-/** What a consent page says about an attribute that the person does not change. */
-function shareOf(
-  { name, edit, claim, texts: own }: FieldRow,
-  locale: string,
-  texts: Readonly<Record<string, string>>,
-): (readonly [string, string])[] {
-  if (edit === "person" || claim === undefined) return [];
-  const label = texts[`field.${claim.name}`] ?? inLocale(own?.label ?? name, locale) ?? name;
-  return [[`share.${claim.name}`, (texts["share.operator"] ?? "{field}").replace("{field}", () => label)]];
-}
-
-const inLocale = (text: LocalText, locale: string): string | undefined =>
-  typeof text === "string" ? text : ownValue(text, locale);
-
-function textsOf(row: FieldRow, locale: string): (readonly [string, string])[] {
-  const { name, texts, input, claim } = row;
-  if (texts === undefined) return [];
-  const label = inLocale(texts.label, locale) ?? name;
-  return [
-    ...new Map([
-      [`attribute.${name}`, label],
-      ...(claim === undefined ? [] : [[`field.${claim.name}`, label] as const]),
-      ...Object.entries(texts.options ?? {}).map(
-        ([option, text]) =>
-          [`${input?.optionTexts ?? name}.${option}`, inLocale(text, locale) ?? option] as const,
-      ),
-    ]),
-  ];
-}
-
 /** The fields of a form by line. Two that belong together share one. */
 export function inLines<F extends { readonly name: string }>(fields: readonly F[]): F[][] {
   const lines: F[][] = [];
@@ -453,15 +411,6 @@ export function inLines<F extends { readonly name: string }>(fields: readonly F[
     else lines.push([field]);
   }
   return lines;
-}
-
-/** The key of the text that a form calls a field by. */
-export const labelKey = (row: FieldRow): string =>
-  row.texts === undefined ? `field.${shownName(row)}` : `attribute.${row.name}`;
-
-/** The name by which people see a field: that of the documented profile, or else its claim. */
-export function shownName({ name, isDocumented, claim }: FieldRow): string {
-  return isDocumented ? name : (claim?.name ?? name);
 }
 
 /** What is wrong with a value that a person has entered. `reserved`: nobody may choose it. */

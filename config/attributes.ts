@@ -97,14 +97,14 @@ const attribute = section({
   }),
   /** Whether the person sees it. Default: `true`. */
   visible: described(flag().exactOptional(), { otherwise: "`true`" }),
-  /** The scope that asks for it at `openid`. A standard attribute has its own. Default: none: no client reads it. */
+  /** The scope that asks for it at `openid`. A standard attribute has its own. Default: none, so no client reads it. */
   scope: described(
     text(
       64,
       (name) => /^[a-z][a-z0-9._:-]*$/u.test(name),
       "1 to 64 of `a-z 0-9 . _ : -`, a letter first",
     ).exactOptional(),
-    { otherwise: "none: no client reads it" },
+    { otherwise: "none, so no client reads it" },
   ),
   /** The claim that has its value. Default: its name. */
   claim: described(

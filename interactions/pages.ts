@@ -1,7 +1,7 @@
 /** The pages that people see: views, texts and theme combined. */
 import { hash } from "node:crypto";
 import ejs from "ejs";
-import { attributeTexts } from "../accounts/profile-fields.ts";
+import { attributeTexts } from "../accounts/field-texts.ts";
 import type { AccountSettings } from "../config/attributes.ts";
 import { isHelpLink, isPageLink } from "../config/value-forms.ts";
 import { ConfigurationError } from "../core/errors.ts";

@@ -208,7 +208,7 @@ export class TestClient {
     return this.token({ ...form, ...parameters });
   }
 
-  /** The password grant, with the credentials of the client in the form as documented. */
+  /** The password grant. The form has the credentials of the client, as the interface documents it. */
   password({ username, password }: TestVisitor, parameters?: RequestParameters): Promise<TestAnswer> {
     const { client_id, client_secret } = this;
     const form = { grant_type: "password", client_id, client_secret, username, password };

@@ -111,7 +111,7 @@ const refreshRules = exactly({
   }),
 });
 
-/** @param minLength characters that a chosen secret needs. */
+/** @param minLength the least number of characters of a secret that an operator chooses. */
 function secret(minLength: number): z.ZodString {
   return ruled((text) => {
     if (!/^[\u0020-\u007e]*$/u.test(text)) return "must be printable ASCII";

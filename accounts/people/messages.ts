@@ -11,7 +11,7 @@ import { closestLocale, readTexts, type Translator } from "../../core/texts.ts";
 import type { MailKind, NewMail } from "../../records/people/mail-kinds.ts";
 import type { MailAttachment, MailMessage } from "../../config/mail.ts";
 import type { InteractionSettings } from "../../config/pages.ts";
-import { attributeTexts } from "../profile-fields.ts";
+import { attributeTexts } from "../field-texts.ts";
 
 /** Renders a mail. @param id the id of its record. */
 export type RenderMail = (id: string, mail: NewMail) => MailMessage;

@@ -1,13 +1,13 @@
 /** The fields of a person in a form, by section, and their values in words. */
 import { trimmed } from "../../accounts/names.ts";
 import type { FieldInput } from "../../accounts/attribute-types.ts";
+import { labelKey } from "../../accounts/field-texts.ts";
 import {
   enteredProblem,
   enteredValue,
   type FieldRow,
   holding,
   inLines,
-  labelKey,
   textOf,
   valueOf,
 } from "../../accounts/profile-fields.ts";

@@ -1,7 +1,7 @@
 /** Attributes of one's own: who reads them, how many there may be, and what becomes of them. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import { createMessages } from "../../accounts/people/messages.ts";
 import { createPersonFields, holding, valueOf } from "../../accounts/profile-fields.ts";
@@ -16,23 +16,16 @@ import { clientAt, signIn } from "../flows/clients.ts";
 import { NEWS, PARTNER, SHOP } from "../flows/running-service.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { ADDED, WITHOUT } from "./added-fields.ts";
-import { ACCOUNTS, type FieldsService, PASSWORD, PROFILE, startFieldsService } from "./fields-service.ts";
+import { ACCOUNTS, PASSWORD, PROFILE, useFieldsService } from "./fields-service.ts";
 
 const wide = (length: number): string => "\u{1f600}".repeat(length);
 
-let at: FieldsService;
-let service: FieldsService["service"];
-
-beforeAll(async () => {
-  at = await startFieldsService();
-  ({ service } = at);
-});
-afterAll(() => at.close());
+const at = useFieldsService();
 
 describe("a field that a service adds", () => {
   it("is read by a client that asks, after the person has seen it by its label [D-ATTR-2, D-ATTR-6]", async () => {
     const party = clientAt(at.running, "openid", PARTNER);
-    const account = await service.accounts.create({
+    const account = await at.service.accounts.create({
       email: at.newEmail(),
       password: PASSWORD,
       attributes: { department: "Research", customer_number: "17" },
@@ -65,7 +58,7 @@ describe("a field that a service adds", () => {
     "is read by %s only if it is one of the readers, by scope and by claim [D-ATTR-3, D-ATTR-5]",
     async (_name, client, read, granted) => {
       const party = clientAt(at.running, "openid", client);
-      const account = await service.accounts.create({
+      const account = await at.service.accounts.create({
         email: at.newEmail(),
         password: PASSWORD,
         attributes: { department: "Research", cost_center: "4711", badge: "blue" },
@@ -96,7 +89,7 @@ describe("a field that a service adds", () => {
 
   it("is left out for a third party, when it joins a scope after the consent [D-ATTR-4]", async () => {
     const party = clientAt(at.running, "openid", PARTNER);
-    const { sub, email } = await service.accounts.create({
+    const { sub, email } = await at.service.accounts.create({
       email: at.newEmail(),
       password: PASSWORD,
       attributes: { department: "Research", cost_center: "4711" },
@@ -133,7 +126,7 @@ describe("a field that a service adds", () => {
 
   it("is under Connected services: what a client of the organization may ask for, and what another was allowed", async () => {
     const { sub, visitor } = await at.signedIn();
-    for (const key of [SHOP.service, PARTNER.service]) await service.accounts.assign(sub, key ?? "");
+    for (const key of [SHOP.service, PARTNER.service]) await at.service.accounts.assign(sub, key ?? "");
     const { body } = await visitor.open(`${at.running.openid}/account/services`);
     const { services } = body as unknown as { services: { id: string; reads: string }[] };
     const reads = Object.fromEntries(services.map(({ id, ...each }) => [id, each.reads]));
@@ -168,11 +161,11 @@ describe("a field that a service adds", () => {
   });
 
   it("keeps both of two changes of different fields, and what the service no longer has [D-ATTR-15, D-ATTR-9]", async () => {
-    const { sub } = await service.accounts.create({ email: at.newEmail() });
+    const { sub } = await at.service.accounts.create({ email: at.newEmail() });
     await Promise.all([
-      service.accounts.update(sub, { attributes: { department: "Sales" } }),
-      service.accounts.update(sub, { attributes: { floor: "second" } }),
-      service.accounts.update(sub, { name: "Ada" }),
+      at.service.accounts.update(sub, { attributes: { department: "Sales" } }),
+      at.service.accounts.update(sub, { attributes: { floor: "second" } }),
+      at.service.accounts.update(sub, { name: "Ada" }),
     ]);
     expect(await at.recordOf(sub)).toMatchObject({
       name: "Ada",
@@ -188,7 +181,7 @@ describe("a field that a service adds", () => {
   });
 
   it("is read by nobody, and kept, when its value no longer fits [D-ATTR-9]", async () => {
-    const { accounts } = service;
+    const { accounts } = at.service;
     const attributes = { floor: "second", desk: 400, department: "Research" };
     const { sub } = await accounts.create({ email: at.newEmail(), attributes });
     const record = await at.recordOf(sub);
@@ -209,8 +202,8 @@ describe("a field that a service adds", () => {
   it("has at most 8 KiB together with the others, whoever sets them [D-ATTR-16]", async () => {
     const { sub, visitor } = await at.signedIn();
     const address = { street_address: wide(256), locality: wide(256), region: wide(256) };
-    await service.accounts.update(sub, { attributes: { department: wide(1000), address } });
-    const change = service.accounts.update(sub, { attributes: { nickname: wide(256), floor: "first" } });
+    await at.service.accounts.update(sub, { attributes: { department: wide(1000), address } });
+    const change = at.service.accounts.update(sub, { attributes: { nickname: wide(256), floor: "first" } });
     await expect(change).rejects.toThrow("account.attributes: must have at most 8 KiB in all");
     const { body } = await visitor.open(at.running.openid + PROFILE);
     const answer = await visitor.act(body, "submit", {
@@ -222,7 +215,7 @@ describe("a field that a service adds", () => {
   });
 
   it("says that a phone number is confirmed only until it changes [D-ATTR-17]", async () => {
-    const { accounts } = service;
+    const { accounts } = at.service;
     const [phone_number, other] = ["+48226950000", "+442079460958"];
     const attributes = { phone_number, phone_number_verified: true };
     const { sub, visitor } = await at.signedIn();
@@ -245,9 +238,9 @@ describe("a field that a service adds", () => {
     async (name) => {
       const attributes = Object.fromEntries([[name, "x"]]);
       for (const call of [
-        service.accounts.create({ email: at.newEmail(), attributes }),
-        service.accounts.import({ email: at.newEmail(), attributes }),
-        service.accounts.update(at.running.ada.sub, { attributes }),
+        at.service.accounts.create({ email: at.newEmail(), attributes }),
+        at.service.accounts.import({ email: at.newEmail(), attributes }),
+        at.service.accounts.update(at.running.ada.sub, { attributes }),
       ])
         await expect(call).rejects.toThrow(/^account\.attributes\.\S+: is not a field of this service$/u);
       const { code, err } = await at.cli("update", at.running.ada.sub, "--attribute", `${name}=x`);

@@ -1,4 +1,5 @@
 /** A service with attributes, and each way in which a value of a field comes to it. */
+import { afterAll } from "@jest/globals";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,6 +16,7 @@ import type { InternalService } from "../../lib/service.ts";
 import type { AccountRecord, AttributeValue } from "../../records/directory/directory.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { here } from "../cli/here.ts";
+import { beforeTests } from "../closing.ts";
 import { clientAt, signIn } from "../flows/clients.ts";
 import { PARTNER, storageIn } from "../flows/running-service.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
@@ -91,7 +93,7 @@ export interface FieldsService {
 }
 
 /** A service with the attributes `ADDED`. */
-export async function startFieldsService(): Promise<FieldsService> {
+async function startFieldsService(): Promise<FieldsService> {
   const folder = mkdtempSync(join(tmpdir(), "sign-in-fields-"));
   const storage = await storageIn(folder);
   const running = await startSelfService(
@@ -243,3 +245,10 @@ export const OWN: Readonly<Record<string, Way<string>>> = {
     return { stored: valueOf(row, await recordOf(sub)) };
   },
 };
+
+/** One service for the tests of a file. */
+export function useFieldsService(): FieldsService {
+  const at = beforeTests(startFieldsService);
+  afterAll(() => at.close());
+  return at;
+}

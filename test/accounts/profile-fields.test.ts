@@ -1,17 +1,15 @@
 /** Each field of a person is one row: every view has it, and every way in has its rule. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { isDeepStrictEqual } from "node:util";
 import { causedBy } from "../../accounts/plan.ts";
+import { attributeTexts, labelKey, shownName } from "../../accounts/field-texts.ts";
 import {
-  attributeTexts,
   createPersonFields,
   DOCUMENTED_FIELDS,
   enteredProblem,
   enteredValue,
   type FieldRow,
-  labelKey,
   PERSON_FIELD_NAMES,
-  shownName,
   textOf,
   valueOf,
 } from "../../accounts/profile-fields.ts";
@@ -24,13 +22,12 @@ import {
   ACCOUNTS,
   called,
   FIELDS,
-  type FieldsService,
   given,
   optionOf,
   OWN,
   PROFILE,
   REGISTRATION,
-  startFieldsService,
+  useFieldsService,
   TRUSTED,
   VALUES,
 } from "./fields-service.ts";
@@ -82,19 +79,12 @@ const OTHER: Readonly<Record<string, unknown>> = {
   "a list": ["a"],
 };
 
-let at: FieldsService;
-let service: FieldsService["service"];
-
-beforeAll(async () => {
-  at = await startFieldsService();
-  ({ service } = at);
-});
-afterAll(() => at.close());
+const at = useFieldsService();
 
 /** A username is unique: each account that keeps the value gives it back. */
 async function free(username: string): Promise<void> {
-  const owner = await service.accounts.findByLogin(username);
-  if (owner?.username === username) await service.accounts.update(owner.sub, { username: null });
+  const owner = await at.service.accounts.findByLogin(username);
+  if (owner?.username === username) await at.service.accounts.update(owner.sub, { username: null });
 }
 
 describe.each(ROWS)("the field %s of a person", (name, row) => {
@@ -103,7 +93,7 @@ describe.each(ROWS)("the field %s of a person", (name, row) => {
   const [first, second] = valuesOf(row);
 
   it("is created, changed, removed, imported and shown", async () => {
-    const { accounts } = service;
+    const { accounts } = at.service;
     const created = await accounts.create({ email: at.newEmail(), ...given(row, first) });
     expect(valueOf(row, created)).toEqual(first);
     expect(valueOf(row, await accounts.update(created.sub, given(row, second)))).toEqual(second);
@@ -157,7 +147,7 @@ describe.each(ROWS)("the field %s of a person", (name, row) => {
   );
 
   it("takes no value of another type from a program [D-ATTR-14]", async () => {
-    const { accounts } = service;
+    const { accounts } = at.service;
     const { sub } = await accounts.create({ email: at.newEmail() });
     for (const [what, value] of Object.entries(OTHER)) {
       const changes = given(row, value as AttributeValue);
@@ -169,7 +159,7 @@ describe.each(ROWS)("the field %s of a person", (name, row) => {
   });
 
   it("is in claims, consents and notifications as its row says", async () => {
-    const { sub } = await service.accounts.create({ email: at.newEmail(), ...given(row, first) });
+    const { sub } = await at.service.accounts.create({ email: at.newEmail(), ...given(row, first) });
     const record = await at.recordOf(sub);
     const values = Object.entries(CLAIMS.about(record)).filter(([, value]) =>
       isDeepStrictEqual(value, first),
@@ -185,7 +175,7 @@ describe.each(ROWS)("the field %s of a person", (name, row) => {
     const after = { ...record, ...FIELDS.stored(record, given(row, second)) };
     expect(FIELDS.changed(record, after)).toEqual([name]);
     expect(causedBy(record, after, FIELDS)).toEqual(notifies ? ["PROFILE_CHANGED"] : []);
-    await service.accounts.delete(sub);
+    await at.service.accounts.delete(sub);
   });
 
   it("is in the forms of the pages if people set it [D-ATTR-13]", async () => {
@@ -219,7 +209,7 @@ describe.each(ROWS)("the field %s of a person", (name, row) => {
         expect.objectContaining({ form, about: expect.stringMatching(/./u) }),
       );
     }
-    const { sub } = await service.accounts.create({ email: at.newEmail(), ...given(row, first) });
+    const { sub } = await at.service.accounts.create({ email: at.newEmail(), ...given(row, first) });
     const removal = row.isAttribute ? optionOf(row, "") : ["--remove", name.replaceAll("_", "-")];
     expect(await at.cli("update", sub, ...removal)).toMatchObject({ code: 0, err: "" });
     expect(valueOf(row, await at.recordOf(sub))).toBeNull();
