@@ -10,10 +10,9 @@ import { AlreadyExists } from "../../core/errors.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import { type AccountInternals, isDisabled, stateOf } from "../account.ts";
-import { normalName } from "../names.ts";
 import type { Attempt } from "../limits/attempt-limits.ts";
 import type { Unproven } from "../people/confirmations.ts";
-import { type AskedAt, askedFor, callerAs, type Limited, mailWith, refusalOf } from "../people/requests.ts";
+import { type AskedAt, callerAs, type Limited, refusalOf } from "../people/requests.ts";
 import { type Way, WAYS } from "../ways/ways.ts";
 import type { AccountServices } from "../services.ts";
 import { matchingStep } from "./codes.ts";
@@ -22,14 +21,13 @@ import {
   type FactorState,
   factorStateOf,
   hasSecondFactor,
-  isStill,
   type NewPasskey,
   newUserHandle,
   type OwnFactorChange,
   passkeyName,
   type UnchangedFactors,
 } from "./factor.ts";
-import { guardAddress } from "./factor-writer.ts";
+import { createGuardCodes, type SentGuardCode } from "./guard-codes.ts";
 import type { PasskeyCreation, PasskeyOwner, Passkeys } from "./passkeys.ts";
 
 /**
@@ -85,15 +83,7 @@ export interface Enrolments {
     sub: string,
     subject: string,
     at: AskedAt,
-  ): Promise<
-    | {
-        readonly kind: "sent";
-        /** The address, shortened: it may be one that only the owner knows. */
-        readonly to: string;
-      }
-    | { readonly kind: "gone" }
-    | Limited
-  >;
+  ): Promise<SentGuardCode | { readonly kind: "gone" } | Limited>;
   /**
    * Begins an enrolment. Call it after a recent sign-in.
    * @param code as typed; for the first factor of an account only: see `sendCode`.
@@ -171,12 +161,6 @@ export interface Enrolments {
 
 const LIFETIME_MS = 600_000;
 
-/** The account that a code was sent for, and its state then. */
-interface CodeFor {
-  readonly sub: string;
-  readonly as: FactorState;
-}
-
 /**
  * @param passkeys missing if they are off.
  * @param issuer the name of the service in authenticator apps.
@@ -188,7 +172,7 @@ export function createEnrolments(
 ): Enrolments {
   const { storage, clock, accounts, confirmations, limits } = services;
   const { records } = storage;
-  const purpose = "factor-enrolment";
+  const codes = createGuardCodes(services, { purpose: "factor-enrolment", mail: "confirm-factor" });
 
   async function enabled(sub: string): Promise<AccountRecord | undefined> {
     const account = (await records.find(ACCOUNT.ref(sub)))?.value;
@@ -257,29 +241,7 @@ export function createEnrolments(
     async sendCode(sub, subject, at) {
       const account = await enabled(sub);
       if (account === undefined || hasSecondFactor(account)) return { kind: "gone" };
-      const { email: to } = await records.transact((tx) => guardAddress(tx, confirmations, account, clock));
-      const asked = await askedFor(services, normalName(account.email), at, {
-        limit: "mail",
-        purpose: "factor",
-      });
-      if (asked.kind === "limited") return asked;
-      const { allowed: isFree } = await asked.recipient(normalName(to));
-      const locale = account.locale ?? at.locale;
-      const mail = mailWith(services, {
-        kind: "confirm-factor",
-        to: isFree ? to : "",
-        locale,
-        deployment: at.deployment,
-        clientName: at.clientName,
-      });
-      await confirmations.issue<CodeFor>({
-        purpose,
-        subject,
-        extra: { sub, as: factorStateOf(account) },
-        // Without a link, which would enrol in whatever browser opens it.
-        mail: ({ code }) => mail({ code, link: "" }),
-      });
-      return { kind: "sent", to: shortened(to) };
+      return codes.send(account, { subject }, at);
     },
 
     async begin(sub, subject, code, at) {
@@ -289,26 +251,7 @@ export function createEnrolments(
       // has shown it here.
       if (code === undefined)
         return hasSecondFactor(account) ? begun(await made(account)) : { kind: "code-required" };
-      const proven = await confirmations.prove<CodeFor, { readonly kind: "proven" } | Unproven>(
-        purpose,
-        { subject },
-        { code },
-        async (pending, tx) => {
-          const current = await tx.get(ACCOUNT.ref(sub));
-          pending.remove();
-          const { extra } = pending;
-          if (current === undefined || extra.sub !== sub || !isStill(current, extra.as))
-            return { kind: "gone" };
-          if (!current.email_verified) {
-            const undo = {
-              id: randomUUID(),
-              ...confirmations.prepare({ purpose: "address-undo", subject: sub, extra }),
-            };
-            await accounts.changeAddress(tx, sub, current.email, stateOf(current), undo, callerAs(sub, at));
-          }
-          return { kind: "proven" };
-        },
-      );
+      const proven = await codes.prove(sub, { subject }, code, at);
       if (proven.kind !== "proven") return proven;
       // If a factor was added meanwhile, by somebody else with access to the mailbox, the person starts again.
       const current = await enabled(sub);
@@ -382,12 +325,6 @@ export function createEnrolments(
         },
       ),
   };
-}
-
-/** `ada@example.com` as `a…@example.com`. */
-function shortened(address: string): string {
-  const [first = ""] = address;
-  return `${first}…${address.slice(address.lastIndexOf("@"))}`;
 }
 
 function begun(
