@@ -5,6 +5,7 @@
 import { z } from "zod";
 import { defaultOf, keyTable, type KeyNotes, type Leaf, leavesOf } from "../config/documented-schema.ts";
 import { attributeSchema } from "../config/attributes.ts";
+import { providerSchema } from "../config/providers.ts";
 import { configurationSchema } from "../config/schema.ts";
 import { documentedVariable } from "../config/variables.ts";
 import { fileSchema } from "../config/file-schema.ts";
@@ -18,21 +19,32 @@ import { type Page, pageWithTables } from "./page.ts";
 
 export const CONFIGURATION: Documented = { file: "config/input.ts", name: "SignInServiceConfig" };
 
-const ATTRIBUTE: Documented = { file: "config/attributes.ts", name: "AttributeSettings" };
-const ATTRIBUTES = "accounts.attributes.";
+/** What stands below names of one's own: a table of its own each. */
+const NAMED = {
+  "an attribute": {
+    below: "accounts.attributes.",
+    schema: attributeSchema,
+    of: { file: "config/attributes.ts", name: "AttributeSettings" },
+  },
+  "a provider": {
+    below: "providers.",
+    schema: providerSchema,
+    of: { file: "config/providers.ts", name: "ProviderSettings" },
+  },
+} as const satisfies Readonly<Record<string, { below: string; schema: z.ZodType; of: Documented }>>;
 
 const pathsOf = (schema: z.ZodType): readonly (readonly string[])[] =>
   leavesOf(schema).map(({ path }) => path);
 
-/** The comments of the configuration, with those of an attribute, whose keys stand below a name of one's own. */
+/** The comments of the configuration, with those of the keys that stand below names of one's own. */
 function configurationComments(): ReadonlyMap<string, Comment> {
   return withComments(
     ROOT,
     (commentsOf) =>
       new Map([
         ...commentsOf(CONFIGURATION, pathsOf(configurationSchema)),
-        ...[...commentsOf(ATTRIBUTE, pathsOf(attributeSchema))].map(
-          ([key, comment]) => [ATTRIBUTES + key, comment] as const,
+        ...Object.values(NAMED).flatMap(({ below, schema, of }) =>
+          [...commentsOf(of, pathsOf(schema))].map(([key, comment]) => [below + key, comment] as const),
         ),
       ]),
   );
@@ -43,7 +55,7 @@ function plain(text: string): string {
 }
 
 /**
- * The tables of the configuration, and of an attribute.
+ * The tables of the configuration, of an attribute and of a provider.
  * @throws Error if a comment is missing, or has another default than the schema.
  */
 function configurationTables(): Readonly<Record<string, string>> {
@@ -75,10 +87,15 @@ function configurationTables(): Readonly<Record<string, string>> {
 
   const tables = {
     "all keys": keyTable(configurationSchema, notesOf),
-    "an attribute": keyTable(attributeSchema, (leaf) => {
-      const { description, byDefault } = notesOf({ ...leaf, path: [ATTRIBUTES + leaf.path.join(".")] });
-      return { description, byDefault };
-    }),
+    ...Object.fromEntries(
+      Object.entries(NAMED).map(([title, { below, schema }]) => [
+        title,
+        keyTable(schema, (leaf) => {
+          const { description, byDefault } = notesOf({ ...leaf, path: [below + leaf.path.join(".")] });
+          return { description, byDefault };
+        }),
+      ]),
+    ),
   };
   if (problems.length > 0) throw new Error(problems.join("\n"));
   return tables;

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { isObjectName } from "../core/untrusted-keys.ts";
 import { described, flag, list, section, text, whole } from "./documented-schema.ts";
+import { checkLabel, type Found, LABEL_FORM, localLabel } from "./labels.ts";
 import type { Problem } from "./problems.ts";
 import {
   ACCOUNT_NAMES,
@@ -10,7 +11,6 @@ import {
   RESERVED_SCOPES,
   STANDARD_CLAIMS,
 } from "./reserved-names.ts";
-import { isLanguageTag, isPrintable } from "./value-forms.ts";
 
 const MAX_ATTRIBUTES = 30;
 const MAX_OPTIONS = 100;
@@ -47,13 +47,6 @@ const STANDARD_NAMES = Object.keys(STANDARD)
   .map((name) => `\`${name}\``)
   .join(", ");
 
-const label = text(
-  80,
-  (words) => words.trim() !== "" && isPrintable(words) && !/[{}]/u.test(words),
-  "a text of 1 to 80 characters for people to read, without `{` and `}`",
-);
-const LABEL_FORM = "a text of 1 to 80 characters, or an object with one for each language: `{ en, pl, … }`";
-const localLabel = described(z.union([label, z.record(z.string(), label).readonly()]), { form: LABEL_FORM });
 const number = described(z.int().exactOptional(), { form: "a whole number", otherwise: "no limit" });
 
 const TYPE_FORM = TYPES.map((type) => `\`${type}\``)
@@ -193,8 +186,6 @@ function withDefaults(name: string, given: AttributeSettings): Attribute {
   };
 }
 
-type Found = (problem: string, ...key: readonly string[]) => void;
-
 function checkName(name: string, found: Found): void {
   if (isStandard(name)) return;
   if (!/^[a-z][a-z0-9_]{0,39}$/u.test(name))
@@ -205,23 +196,6 @@ function checkName(name: string, found: Found): void {
     found(
       `must have another name: this is a standard claim, and of those only ${STANDARD_NAMES} can be switched on`,
     );
-}
-
-/** @param key where the label is. */
-function checkLabel(
-  given: AttributeSettings["label"],
-  locales: readonly string[],
-  key: readonly string[],
-  found: Found,
-): void {
-  if (typeof given !== "object") return;
-  for (const locale of locales)
-    if (!Object.hasOwn(given, locale))
-      found("is required: a text for each of config.interactions.locales", ...key, locale);
-  for (const tag of Object.keys(given))
-    if (!isLanguageTag(tag)) found("is not a language tag such as `en`", ...key, tag);
-    else if (!locales.includes(tag))
-      found("is never shown: its language is not in config.interactions.locales", ...key, tag);
 }
 
 const ownKeys = ["type", "maxLength", "min", "max", "options", "scope", "claim"] as const;

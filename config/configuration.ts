@@ -1,6 +1,7 @@
 /** The configuration after reading: checked, complete with defaults, and frozen. `schema.ts` declares its keys. */
 import type { Clock } from "../core/clock.ts";
 import type { Mailer, SmtpSettings } from "./mail.ts";
+import type { IdentityProvider } from "./providers.ts";
 import type { CheckedConfig, OwnStore } from "./schema.ts";
 
 /** The value of `storage` when the host passed its own store. It is not a valid address. */
@@ -26,7 +27,15 @@ export interface Deployment {
 export type ProxyTrust = false | number | readonly string[];
 
 /** The keys that have another form after reading. */
-type Converted = "deployments" | "storage" | "artifacts" | "mail" | "stripPrefix" | "proxy" | "clock";
+type Converted =
+  | "deployments"
+  | "storage"
+  | "artifacts"
+  | "mail"
+  | "providers"
+  | "stripPrefix"
+  | "proxy"
+  | "clock";
 
 /** The configuration after reading. */
 export interface Configuration extends Omit<CheckedConfig, Converted> {
@@ -38,6 +47,8 @@ export interface Configuration extends Omit<CheckedConfig, Converted> {
   /** Equal to `storage` unless configured. */
   readonly artifacts: string;
   readonly mail?: SmtpSettings | Mailer;
+  /** In the order of the configuration. */
+  readonly providers: readonly IdentityProvider[];
   /** Starts with a slash and ends without one. Empty if no proxy strips a path. */
   readonly stripPrefix: string;
   readonly proxy: ProxyTrust;

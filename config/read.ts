@@ -9,6 +9,7 @@ import { formatProblem, meantBranch, type Problem, problemsOf } from "./problems
 import { brokenRules, isProduction, type WrittenBases } from "./rules.ts";
 import { configurationSchema, type CheckedConfig } from "./schema.ts";
 import { deepFreeze, isPlainObject, takeSnapshot } from "./plain-data.ts";
+import { providersOf } from "./providers.ts";
 import { toCidr } from "./value-forms.ts";
 import type { Mailer, SmtpSettings } from "./mail.ts";
 
@@ -131,7 +132,7 @@ function toMailSettings(mail: MailInput): SmtpSettings | Mailer {
  */
 export function readConfiguration(input: unknown, elsewhere: readonly string[] = []): Configuration {
   const checked = check(input, elsewhere);
-  const { deployments, artifacts, mail, stripPrefix, proxy, ...objects } = checked;
+  const { deployments, artifacts, mail, providers, stripPrefix, proxy, ...objects } = checked;
   const { storage: stored, logger, clock, mailer, fetch, ...rest } = objects;
   const storage = typeof stored === "string" ? stored : OWN_STORAGE;
   return Object.freeze({
@@ -140,6 +141,7 @@ export function readConfiguration(input: unknown, elsewhere: readonly string[] =
     storage,
     ...(typeof stored !== "string" && { store: stored }),
     artifacts: artifacts ?? storage,
+    providers: deepFreeze(providersOf(providers)),
     stripPrefix: stripPrefix ?? "",
     proxy: toProxyTrust(proxy),
     ...(mail !== undefined && { mail: toMailSettings(mail) }),

@@ -5,6 +5,7 @@ import { attributeProblems } from "./attributes.ts";
 import type { Deployment, DeploymentKind } from "./configuration.ts";
 import { baseProblems, findClashes, isServed, parseBase, toDeployment } from "./deployments.ts";
 import type { Problem } from "./problems.ts";
+import { providerProblems } from "./providers.ts";
 import { backendOf, isInMemory, REDIS_FORM, redisProblem, storageProblem } from "./storage-address.ts";
 import { isLoopback } from "./value-forms.ts";
 import type { CheckedConfig } from "./schema.ts";
@@ -302,6 +303,26 @@ const attributesAreRight: Rule = {
   find: ({ config: { accounts, interactions } }) => attributeProblems(accounts, interactions.locales),
 };
 
+/** It goes on beside keys that are wrong, as for attributes. */
+const providersAreRight: Rule = {
+  reads: ["interactions.locales"],
+  find: ({ config: { providers, interactions }, production }) =>
+    providerProblems(providers, { locales: interactions.locales, production }),
+};
+
+const emailCodesAreSent: Rule = {
+  reads: ["signIn", "profile", "mail", "mailer"],
+  find: ({ config: { signIn, profile, mail, mailer }, production }) => {
+    const path = ["signIn", "emailCode"];
+    if (!signIn.emailCode) return [];
+    if (profile === "strict")
+      return [{ path, text: 'must be left out with config.profile "strict": a mailbox alone is too little' }];
+    return production && mail === undefined && mailer === undefined
+      ? [{ path, text: "needs config.mail in production: the codes come by mail" }]
+      : [];
+  },
+};
+
 const uiIsElsewhere: Rule = {
   reads: ["interactions.ui", "deployments"],
   find: ({ config: { interactions }, bases }) =>
@@ -394,6 +415,8 @@ const settingRules: readonly Rule[] = [
   hashingCostsEnough,
   copyIsShown,
   attributesAreRight,
+  providersAreRight,
+  emailCodesAreSent,
   uiIsElsewhere,
   registrationSendsMail,
   pagesHaveAName,
@@ -408,6 +431,10 @@ function touch(one: string, other: string): boolean {
 
 const isWithin = (path: string, outer: string): boolean => path === outer || path.startsWith(`${outer}.`);
 
+/** Whether the second is an entry of the list at the first: a list with a wrong entry is wrong itself. */
+const isListOf = (path: string, entry: string): boolean =>
+  entry.startsWith(`${path}.`) && /^\d+$/u.test(entry.slice(path.length + 1));
+
 /**
  * The problems between keys. Where a value is already wrong by itself, nothing more is said.
  *
@@ -421,5 +448,8 @@ export function brokenRules(
   return [...deploymentRules, ...settingRules]
     .filter(({ reads }) => !reads.some((read) => paths.some((path) => touch(read, path))))
     .flatMap(({ find }) => find(input))
-    .filter(({ path }) => !paths.some((wrongPath) => isWithin(path.map(String).join("."), wrongPath)));
+    .filter(({ path }) => {
+      const found = path.map(String).join(".");
+      return !paths.some((wrongPath) => isWithin(found, wrongPath) || isListOf(found, wrongPath));
+    });
 }

@@ -1,7 +1,7 @@
 /**
  * Every key of the configuration, declared once: what it means (its comment, also in editors and in `docs/configuration.md`), what
  * it accepts, and its default. `npm run docs` compares the default that a comment names with the one that is declared. The rules
- * between keys are in `rules.ts`; the keys of the pages in `pages.ts`, mail in `mail.ts`, and the rate limits in `rate-limits.ts`.
+ * between keys are in `rules.ts`; the keys of the pages in `pages.ts`, mail in `mail.ts`, providers in `providers.ts`, and the rate limits in `rate-limits.ts`.
  */
 import type { JWK } from "oidc-provider";
 import type { Logger } from "pino";
@@ -26,6 +26,7 @@ import { accountSettings } from "./attributes.ts";
 import { mail, type Mailer } from "./mail.ts";
 import { interactions } from "./pages.ts";
 import { deepFreeze } from "./plain-data.ts";
+import { providers } from "./providers.ts";
 import { rateLimits } from "./rate-limits.ts";
 import { backendOf, DEFAULT_STORAGE, keepsRecords, REDIS_FORM, STORAGE_FORM } from "./storage-address.ts";
 import {
@@ -378,6 +379,22 @@ export const configurationSchema = section({
     /** Days for which people can choose not to be asked for a second factor again in a browser. Default: not offered. */
     remember: described(whole(1, MAX_DAYS).exactOptional(), { otherwise: "not offered" }),
   }).prefault({}),
+  /** Ways to sign in besides a password and a passkey. */
+  signIn: section({
+    /**
+     * Whether people can sign in with a code by mail; production needs `mail` for it. Refused with `profile: strict`. Default
+     * `false`.
+     */
+    emailCode: flag().default(false),
+  }).prefault({}),
+  /**
+   * Providers that people can sign in with, such as Google or the directory of their company, at most 30: key →
+   * [description](#providers). Default `{}`.
+   */
+  providers: described(providers.default({}), {
+    form: "an object: key → an object that describes a provider",
+    holds: "secret",
+  }),
   /** The service's cookies. */
   cookies: section({
     /**

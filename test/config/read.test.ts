@@ -49,7 +49,7 @@ describe("a valid configuration", () => {
     const { clock, deployments, artifacts, stripPrefix, production, keys, ...rest } =
       readConfiguration(SMALLEST);
     const { deployments: _none, keys: _made, ...fixed } = defaults;
-    expect(rest).toEqual({ ...fixed, proxy: false });
+    expect(rest).toEqual({ ...fixed, proxy: false, providers: [] });
     expect({ artifacts, stripPrefix, production, keys }).toEqual({
       artifacts: "sqlite:./sign-in.db",
       stripPrefix: "",
