@@ -1,6 +1,6 @@
 /** APIs: the resource servers of RFC 8707 that tokens can be for, as records of the directory. */
 import { type AccountSettings, attributesOf } from "../config/attributes.ts";
-import type { Configuration, Deployment } from "../config/configuration.ts";
+import type { Configuration } from "../config/configuration.ts";
 import {
   AlreadyExists,
   ConfigurationError,
@@ -15,9 +15,10 @@ import type { Transaction } from "../records/records.ts";
 import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import { API, CLIENT, ENTRIES, isOpen, newTokensEpoch } from "../records/directory/directory-kinds.ts";
 import { type DirectoryRecords, removeEntry, withoutMark } from "../records/directory/directory-records.ts";
+import type { StorageServices } from "../records/services.ts";
 import type { Storage } from "../records/storage.ts";
 import { checked } from "./arguments.ts";
-import { KINDS } from "./clients/client-kinds.ts";
+import type { ClientRows } from "./clients/client-settings.ts";
 import { putMarks, readMark, type Seeded, type SeedMark } from "./seed-marks.ts";
 import {
   type Api,
@@ -32,8 +33,10 @@ import {
 } from "./operations/apis.ts";
 import { facade, pageOf } from "./operations/operation.ts";
 
-/** The deployments that an API must not be part of. */
-export type DeploymentUrls = Readonly<Partial<Record<"oauth2" | "openid", Pick<Deployment, "url">>>>;
+/** What the directory and its APIs are made from. */
+export type DirectoryParts = Pick<StorageServices, "configuration" | "storage" | "sealer"> & {
+  readonly clientRows: ClientRows;
+};
 
 /** The attributes that bring a scope of their own, or a standard one. No API has one of these scopes. */
 const withScope = (accounts: AccountSettings): readonly { readonly name: string; readonly scope: string }[] =>
@@ -60,14 +63,13 @@ export async function requireFreeScopes(
 
 /**
  * The APIs of one storage.
- * @param accounts the attributes, whose scopes no API gets. Default: none.
  * @returns the public calls, and the one that only a seed uses.
  */
-export function createApis(
-  { records, directory, audit }: Pick<Storage, "records" | "directory" | "audit">,
-  deployments: DeploymentUrls,
-  accounts: AccountSettings = { attributes: {} },
-): {
+export function createApis({
+  configuration: { deployments, accounts },
+  storage: { records, directory, audit },
+  clientRows: { kinds },
+}: DirectoryParts): {
   readonly calls: Apis;
   readonly seed: (identifier: string, settings: ApiSettings, mark: SeedMark) => Promise<Seeded>;
 } {
@@ -137,7 +139,7 @@ export function createApis(
         const client = await tx.get(CLIENT.ref(client_id));
         if (client === undefined || client.service === null)
           throw new UnknownReference(`client ${client_id}`);
-        if (!KINDS[client.kind].confidential)
+        if (!kinds[client.kind].confidential)
           throw new NotApplicable(`a ${client.kind} client can't prove who it is for introspection`);
       }
       tx.put(API.record(record));

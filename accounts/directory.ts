@@ -1,5 +1,4 @@
 /** The directory: services, groups of services, and portals, each with its receiver of notifications, and APIs. */
-import type { AccountSettings } from "../config/attributes.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 import type { EntryKind, EntryRecord } from "../records/directory/directory.ts";
@@ -7,8 +6,7 @@ import { ENTRIES, isOpen } from "../records/directory/directory-kinds.ts";
 import { type DirectoryRecords, withoutMark } from "../records/directory/directory-records.ts";
 import { removeEntry } from "../records/directory/directory-records.ts";
 import { AlreadyExists, ConfigurationError, NotFound, UnknownReference } from "../core/errors.ts";
-import type { StorageServices } from "../records/services.ts";
-import { type DeploymentUrls, createApis } from "./apis.ts";
+import { createApis, type DirectoryParts } from "./apis.ts";
 import { checked } from "./arguments.ts";
 import {
   type Entry,
@@ -75,20 +73,9 @@ interface EntryCall {
   readonly caller: Caller;
 }
 
-/**
- * The directory of one storage.
- * @param sealer seals the credentials of receivers.
- * @param accounts the attributes, whose scopes no API gets. Default: none.
- */
-export function createDirectory({
-  storage,
-  sealer,
-  deployments,
-  accounts,
-}: Pick<StorageServices, "storage" | "sealer"> & {
-  readonly deployments: DeploymentUrls;
-  readonly accounts?: AccountSettings;
-}): Directory & DirectoryInternals {
+/** The directory of one storage. */
+export function createDirectory(parts: DirectoryParts): Directory & DirectoryInternals {
+  const { storage, sealer } = parts;
   const { records, directory, audit } = storage;
 
   /**
@@ -177,7 +164,7 @@ export function createDirectory({
     };
   }
 
-  const { seed: seedApi, calls: apis } = createApis(storage, deployments, accounts);
+  const { seed: seedApi, calls: apis } = createApis(parts);
   return {
     services: facade(services, entries("service", toServiceEntry)),
     groups: facade(groups, entries("group", toEntry)),

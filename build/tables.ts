@@ -1,6 +1,7 @@
 /** The tables in `docs/` that are generated from declarations. The text around them is written by hand. */
 import { countTable, readCounts, STORAGES } from "../bench/statements/statements.ts";
-import { DEFAULT_KIND, type KindOfClient, KINDS as CLIENT_KINDS } from "../accounts/clients/client-kinds.ts";
+import { DEFAULT_KIND, type KindOfClient } from "../accounts/clients/client-kinds.ts";
+import { CLIENT_ROWS } from "../accounts/clients/client-settings.ts";
 import { type LimitDeclaration, RATE_LIMITS } from "../accounts/limits/limit-table.ts";
 import {
   ACTIONS_OF_STRANGERS,
@@ -126,7 +127,7 @@ export function kindTable(kinds: Readonly<Record<string, KindOfClient>>): string
 }
 
 export const clientsPage: Page = pageWithTables("docs/clients.md", () => ({
-  kinds: kindTable(CLIENT_KINDS),
+  kinds: kindTable(CLIENT_ROWS.kinds),
 }));
 
 const MINUTE = 60;

@@ -5,7 +5,7 @@ import type { Unit, UnitsOfWork } from "../provider/unit-of-work.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
-import { isAllowedAddress, KINDS } from "../accounts/clients/client-kinds.ts";
+import { isAllowedAddress } from "../accounts/clients/client-kinds.ts";
 import { isTooDeepText, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
 import { appendToQuery, responseMembers } from "../provider/responses.ts";
@@ -53,14 +53,14 @@ export function prefetchSession({
 export async function knownClient(
   exchange: EndpointExchange,
   query: Fields,
-  clients: Pick<ClientInternals, "record">,
+  clients: Pick<ClientInternals, "record" | "kindOf">,
 ): Promise<ClientRecord> {
   const [id, ...others] = query.all("client_id");
   if (others.length > 0 || !id) throw invalidRequest("client_id must be sent exactly once");
   const client = await clients.record(id);
   if (client === undefined || client.disabled) throw badRequest("invalid_client", "the client is not known");
   exchange.client = client;
-  if (KINDS[client.kind].addresses === null)
+  if (clients.kindOf(client).addresses === null)
     throw badRequest("unauthorized_client", `a ${client.kind} client has no address to redirect to`);
   return client;
 }
@@ -106,9 +106,10 @@ const MAX_SHOWN_LENGTH = 300;
  */
 export function createRedirectCheck({
   configuration: { production, clock },
+  clients,
   audit,
   onWarning,
-}: Pick<ProviderServices, "configuration" | "audit" | "onWarning">): RedirectCheck {
+}: Pick<ProviderServices, "configuration" | "clients" | "audit" | "onWarning">): RedirectCheck {
   const warnedAt = new Map<string, number>();
 
   function report(exchange: EndpointExchange, { client_id }: ClientRecord): void {
@@ -132,7 +133,7 @@ export function createRedirectCheck({
     if (address === undefined) throw invalidRequest("redirect_uri is missing");
     if (address === "") throw invalidRequest("redirect_uri is empty");
     const { redirect_uris } = client;
-    if (isAllowedAddress(client, redirect_uris, address, production)) return;
+    if (isAllowedAddress(clients.kindOf(client), client, redirect_uris, address, production)) return;
     report(exchange, client);
     const details = production
       ? ""
@@ -151,11 +152,12 @@ export function withRedirect(
   exchange: EndpointExchange,
   query: Fields,
   client: ClientRecord,
+  { kindOf }: Pick<ClientInternals, "kindOf">,
   requireRegistered: RedirectCheck,
 ): Fields {
   const [address, ...others] = query.all("redirect_uri");
   if (others.length > 0) throw invalidRequest("redirect_uri is repeated");
-  const [first] = KINDS[client.kind].behaves === "documented" ? client.redirect_uris : [];
+  const [first] = kindOf(client).behaves === "documented" ? client.redirect_uris : [];
   if (address === undefined && exchange.deployment.kind === "oauth2" && first !== undefined)
     return query.with("redirect_uri", first);
   requireRegistered(exchange, client, address);
@@ -201,13 +203,13 @@ export function requireChallenge(parameters: Fields, profile: "documented" | "st
  * (RFC 9126 section 2.1).
  */
 export function checkPushed(
-  profile: "documented" | "strict",
+  { configuration: { profile }, clients }: Pick<ProviderServices, "configuration" | "clients">,
   requireRegistered: RedirectCheck,
 ): (exchange: EndpointExchange, body: Fields, client: ClientRecord | undefined) => void {
   return (exchange, body, client) => {
     if (body.has("request_uri")) throw badRequest("invalid_request_uri", "request_uri can't be pushed");
     if (client && !client.disabled) {
-      if (KINDS[client.kind].addresses === null)
+      if (clients.kindOf(client).addresses === null)
         throw badRequest("unauthorized_client", `a ${client.kind} client can't send people to sign in`);
       const address = body.one("redirect_uri");
       if (address) requireRegistered(exchange, client, address);
@@ -300,9 +302,9 @@ export type Authorize = (exchange: EndpointExchange, query: Fields) => Promise<v
  */
 export function runAuthorization(
   protocol: Protocol,
-  services: Pick<ProviderServices, "limits" | "events" | "audit" | "pages" | "units">,
+  services: Pick<ProviderServices, "clients" | "limits" | "events" | "audit" | "pages" | "units">,
 ): Authorize {
-  const { events, audit, pages, units } = services;
+  const { clients, events, audit, pages, units } = services;
   return async (exchange, query) => {
     const { ctx } = exchange;
     // oidc-provider adds the hash of its auto-submitting script to this policy.
@@ -310,7 +312,7 @@ export function runAuthorization(
     const input = ctx.method === "POST" ? { body: query } : { query };
     const { oidc, status } = await protocol(exchange, input);
     if (oidc?.entities.Interaction && status === 303) {
-      const pushed = isOpen(exchange.client) ? query.one("request_uri") : undefined;
+      const pushed = isOpen(clients, exchange.client) ? query.one("request_uri") : undefined;
       const unit = units.required();
       unit.consumePoints((rider) => consumeSignInPoint(exchange, services, { pushed, rider }));
       unit.whenCommitted(() => exchange.browser.remember(ctx));

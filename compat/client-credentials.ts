@@ -1,7 +1,6 @@
 /** The client's credentials at the token endpoint and wherever else a client authenticates. oidc-provider checks them. */
 import { clientIdProblem } from "../accounts/text-rules.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
-import { KINDS } from "../accounts/clients/client-kinds.ts";
 import { noteFailure } from "../accounts/limits/attempt-limits.ts";
 import type { AccountServices } from "../accounts/services.ts";
 import { assertionFault } from "../provider/assertions.ts";
@@ -124,13 +123,15 @@ interface Credentials extends PresentedClient {
 }
 
 /** Whether a client can't prove who it is. */
-export const isOpen = (client: ClientRecord | undefined): boolean =>
-  client !== undefined && !KINDS[client.kind].confidential;
+export const isOpen = (
+  { kindOf }: Pick<ClientInternals, "kindOf">,
+  client: ClientRecord | undefined,
+): boolean => client !== undefined && !kindOf(client).confidential;
 
 async function readCredentials(
   exchange: EndpointExchange,
   body: Fields,
-  clients: Pick<ClientInternals, "record">,
+  clients: Pick<ClientInternals, "record" | "kindOf">,
 ): Promise<Credentials> {
   const { authorization } = exchange.ctx.req.headers;
   if (authorization === undefined) {
@@ -138,17 +139,17 @@ async function readCredentials(
     const id = body.one("client_id") ?? assertedClient(assertion);
     const client = await findClient(exchange, clients, id);
     const sent = [body.one("client_secret"), assertion].filter((each) => each !== undefined && each !== "");
-    if (isOpen(client) && sent.length > 0)
-      throw badRequest("invalid_client", "this client has no credentials");
-    if (!id || (!isOpen(client) && sent.length === 0)) throw missing();
+    const hasNone = isOpen(clients, client);
+    if (hasNone && sent.length > 0) throw badRequest("invalid_client", "this client has no credentials");
+    if (!id || (!hasNone && sent.length === 0)) throw missing();
     const proof = assertion === undefined ? "credentials" : "assertion";
-    return { client, authorization, presents: isOpen(client) ? undefined : proof };
+    return { client, authorization, presents: hasNone ? undefined : proof };
   }
   const plain = plainBasic(authorization);
   const client = await findClient(exchange, clients, plain?.id);
   if (plain === undefined) throw invalidRequest("the Authorization header is malformed");
   if (plain.id === "" || plain.secret === "") throw missing();
-  if (isOpen(client)) throw badRequest("invalid_client", "this client has no credentials");
+  if (isOpen(clients, client)) throw badRequest("invalid_client", "this client has no credentials");
   const formEncoded = `${encodeURIComponent(plain.id)}:${encodeURIComponent(plain.secret)}`;
   const encoded = Buffer.from(formEncoded).toString("base64");
   return { client, authorization: `Basic ${encoded}`, presents: "credentials" };

@@ -5,7 +5,7 @@
  */
 import type { EndpointName } from "../config/deployments.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
-import { KINDS, originsOf } from "../accounts/clients/client-kinds.ts";
+import { originsOf } from "../accounts/clients/client-kinds.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { withTimeout } from "../core/with-timeout.ts";
 import type { EndpointExchange } from "./exchange.ts";
@@ -50,18 +50,19 @@ const late = (): Error => new Error("the origins were not read in time");
 /** Whether the client that the request names lists the origin; if it names none, whether any client does. */
 async function isListed(
   { client }: EndpointExchange,
+  { kindOf }: Pick<ClientInternals, "kindOf">,
   origin: string,
   all: Promise<ReadonlySet<string>>,
   last: ReadonlySet<string>,
 ): Promise<boolean> {
-  if (client !== undefined) return !client.disabled && originsOf(KINDS[client.kind], client).includes(origin);
+  if (client !== undefined) return !client.disabled && originsOf(kindOf(client), client).includes(origin);
   // A script can read that the storage fails.
   const origins = await withTimeout(LOOK_UP_TIMEOUT_MS, all, late).catch(() => last);
   return origins.has(origin);
 }
 
 export function createCrossOrigin(
-  clients: Pick<ClientInternals, "allOrigins">,
+  clients: Pick<ClientInternals, "kindOf" | "allOrigins">,
   events: Pick<ServiceEmitter, "on">,
 ): CrossOrigin {
   let known: { readonly since: number; readonly origins: Promise<ReadonlySet<string>> } | undefined;
@@ -100,7 +101,7 @@ export function createCrossOrigin(
         isPreflight,
         async addHeaders() {
           ctx.vary("Origin");
-          if (all === undefined || !(await isListed(exchange, origin, all, last))) return;
+          if (all === undefined || !(await isListed(exchange, clients, origin, all, last))) return;
           ctx.set("Access-Control-Allow-Origin", origin);
           if (isPreflight) ctx.set(PREFLIGHT_HEADERS);
           else ctx.set("Access-Control-Expose-Headers", EXPOSED_HEADERS);

@@ -9,24 +9,31 @@ import type { ClientRecord } from "../records/directory/directory.ts";
 import { POLL_INTERVAL_SECONDS } from "../provider/grants/device-codes.ts";
 import { badRequest, EndpointError } from "./errors.ts";
 import type { EndpointExchange } from "./exchange.ts";
-import type { Fields } from "./form-fields.ts";
-import type { Protocol } from "./protocol.ts";
+import type { ClientForm, Protocol } from "./protocol.ts";
 
 /** Others are ignored (RFC 6749 section 3.1). */
-const PARAMETERS = ["client_id", "scope", "resource"] as const;
+const PARAMETERS = [
+  "client_id",
+  "client_secret",
+  "client_assertion",
+  "client_assertion_type",
+  "scope",
+  "resource",
+] as const;
 
-/** Only clients of the kind `device` may ask for codes, and each only so often from one address. */
+/** Only clients with the device grant may ask for codes, and each only so often from one address. */
 export function deviceRequest({
+  clients,
   limits,
   audit,
-}: Pick<AccountServices, "limits" | "audit">): (
+}: Pick<AccountServices, "clients" | "limits" | "audit">): (
   exchange: EndpointExchange,
   client: ClientRecord | undefined,
 ) => Promise<ClientRecord> {
   return async ({ ctx, address }, client) => {
     if (client === undefined || client.disabled) throw badRequest("invalid_client", "the client is unknown");
     const { client_id } = client;
-    if (!isDevice(client))
+    if (!isDevice(clients.kindOf(client)))
       throw badRequest("unauthorized_client", "this client is not registered for the device grant");
     const attempt = await limits.deviceRequest({ client: client_id, address });
     if (!attempt.allowed) {
@@ -55,17 +62,17 @@ function among(scope: string, apis: ClientRecord["apis"], claims: Claims): strin
 export function deviceCodes(
   protocol: Protocol,
   claims: Claims,
-): (exchange: EndpointExchange, form: Fields, client: ClientRecord) => Promise<void> {
+): (exchange: EndpointExchange, form: ClientForm, client: ClientRecord) => Promise<void> {
   return async (exchange, form, client) => {
     const { ctx, deployment } = exchange;
     const supported = claims.readBy(client);
-    const body = form.only(PARAMETERS);
+    const body = form.body.only(PARAMETERS);
     const requested = body.one("scope");
     const namesApi = body.all("resource").some((each) => each !== "");
     const scope = namesApi
       ? among(supported.scopeForApis(requested, deployment.kind), client.apis, supported)
       : supported.effectiveScope(requested, deployment.kind);
-    await protocol(exchange, { body: body.with("scope", scope) });
+    await protocol(exchange, { ...form, body: body.with("scope", scope) });
     ctx.body = { ...(ctx.body as object), interval: POLL_INTERVAL_SECONDS };
   };
 }

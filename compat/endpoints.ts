@@ -50,7 +50,7 @@ export type HandlersByMethod = Readonly<Record<string, Handler>>;
 export function endpointTable(
   services: EndpointServices,
 ): Readonly<Partial<Record<EndpointName, HandlersByMethod>>> {
-  const { configuration, storage, units, clients, claims, events, pages, interactions, confirm } = services;
+  const { configuration, storage, units, clients, claims, pages, interactions, confirm } = services;
   const { profile: strictness } = configuration;
   const protocol = createProtocol(services);
   const atomic = atomically(units);
@@ -60,11 +60,11 @@ export function endpointTable(
   const resources = registeredResources(storage.directory);
   const withClient = clientCredentials(services);
   const requireRegistered = createRedirectCheck(services);
-  const checkPush = checkPushed(strictness, requireRegistered);
+  const checkPush = checkPushed(services, requireRegistered);
   const requireDevice = deviceRequest(services);
   const issueDeviceCode = deviceCodes(protocol, claims);
   const owners = new TokenOwners();
-  const issue = issueTokens(protocol, owners, events);
+  const issue = issueTokens(protocol, owners, services);
   const introspect = introspection(protocol, configuration.deployments.openid !== undefined);
   const token = bearer(services, owners);
   const userinfo = { "*": token(basicClaims) };
@@ -96,7 +96,7 @@ export function endpointTable(
           const client = await knownClient(exchange, sent, clients);
           if (sent.has("request_uri"))
             return authorize(exchange, await pushedRequest(sent, client, units.required()));
-          const query = withRedirect(exchange, sent, client, requireRegistered);
+          const query = withRedirect(exchange, sent, client, clients, requireRegistered);
           const forProvider = (fields: Fields): Fields =>
             providerParameters(fields, exchange, client, claims);
           if (!asksForCode(query)) {
@@ -112,9 +112,9 @@ export function endpointTable(
     device: {
       "*": async (exchange) => {
         const body = await resources(await authorizationForm(exchange));
-        await withClient(exchange, body, async (presented) => {
+        await withClient(exchange, body, async ({ authorization, ...presented }) => {
           const client = await requireDevice(exchange, presented.client);
-          await atomic(exchange, () => issueDeviceCode(exchange, body, client));
+          await atomic(exchange, () => issueDeviceCode(exchange, { body, authorization }, client));
         });
       },
     },
@@ -159,7 +159,7 @@ export function endpointTable(
           checkPush(exchange, body, client);
           const pushed = providerParameters(body, exchange, client, claims);
           // A client without credentials is a stranger: its request consumes the point of the sign-in that follows.
-          if (isOpen(client)) await consumeSignInPoint(exchange, services);
+          if (isOpen(clients, client)) await consumeSignInPoint(exchange, services);
           await atomic(exchange, async () => {
             await protocol(exchange, { body: pushed, authorization });
           });
@@ -173,7 +173,7 @@ export function endpointTable(
           prefetch(units.required(), exchange, body, presentedToken(body));
           return withClient(exchange, body, async ({ client, authorization }) => {
             // RFC 7662 section 2.1.
-            if (isOpen(client))
+            if (isOpen(clients, client))
               throw badRequest("invalid_client", "introspection needs a client with credentials");
             await introspect(exchange, { body, authorization });
           });

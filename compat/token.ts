@@ -1,11 +1,11 @@
 /** The documented token endpoint, in front of oidc-provider's. */
-import { DEFAULT_KIND, KINDS } from "../accounts/clients/client-kinds.ts";
+import { DEFAULT_KIND } from "../accounts/clients/client-kinds.ts";
 import { artifactKey, isPresentable } from "../provider/adapter.ts";
 import type { Unit } from "../provider/unit-of-work.ts";
 import { ConditionFailed } from "../core/errors.ts";
-import type { ServiceEmitter } from "../core/events.ts";
 import { apiOf } from "../provider/apis.ts";
 import { publicScope } from "../provider/claims.ts";
+import type { ProviderServices } from "../provider/services.ts";
 import type { PresentedClient } from "./client-credentials.ts";
 import { badRequest, type EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange } from "./exchange.ts";
@@ -109,7 +109,7 @@ export async function repeatingLostRefresh(
 export function issueTokens(
   protocol: Protocol,
   owners: TokenOwners,
-  events: ServiceEmitter,
+  { clients, events }: Pick<ProviderServices, "clients" | "events">,
 ): (exchange: EndpointExchange, form: ClientForm & PresentedClient) => Promise<void> {
   return async (exchange, { body, authorization, client }) => {
     const { oidc } = await protocol(exchange, { body: body.only(PARAMETERS), authorization });
@@ -121,7 +121,7 @@ export function issueTokens(
     if (deployment.kind === "openid" && all["id_token"] !== undefined)
       documented["id_token"] = all["id_token"];
     const isForApi = oidc !== undefined && apiOf(oidc) !== undefined;
-    if (isForApi || (client !== undefined && KINDS[client.kind].behaves === "standard"))
+    if (isForApi || (client !== undefined && clients.kindOf(client).behaves === "standard"))
       documented["scope"] = publicScope(all["scope"]);
     ctx.body = documented;
     const sub = oidc?.entities.Account?.accountId;

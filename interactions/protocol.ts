@@ -5,7 +5,7 @@ import { artifactKey } from "../provider/adapter.ts";
 import type { Artifact } from "../records/artifacts/artifact.ts";
 import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
 import { isDisabled } from "../accounts/account.ts";
-import { isClaimable } from "../accounts/clients/client-kinds.ts";
+import { isClaimable, type KindOfClient } from "../accounts/clients/client-kinds.ts";
 import { FULL_NAME, fullName } from "../accounts/names.ts";
 import { kindsOf } from "../accounts/ways/ways.ts";
 import { shownName } from "../accounts/field-texts.ts";
@@ -57,8 +57,8 @@ export const allowedApis = (apis: readonly RequestedApi[]): Record<string, reado
   Object.fromEntries(apis.map(({ api, scopes }) => [api.identifier, scopes]));
 
 /** Whether the answer goes to an application on the device of the person, whichever that is. */
-function isForDevice(client: ClientRecord, { redirect_uri: address }: Interaction["params"]): boolean {
-  return typeof address === "string" && isClaimable(client, address);
+function isForDevice(kind: KindOfClient, { redirect_uri: address }: Interaction["params"]): boolean {
+  return typeof address === "string" && isClaimable(kind, address);
 }
 
 /** Whether the request wants a recent sign-in, or says how strong it must be. */
@@ -211,7 +211,7 @@ export function createSignInProtocol(
       ...(artifact !== undefined && isExtendable(artifact) && { extendable: true }),
       ...(demanded !== undefined && { demandedAcr: demanded }),
       ...(wantsEverything(params) && { wantsEverything: true }),
-      ...(name === "continue" && isForDevice(client, params) && { forDevice: true }),
+      ...(name === "continue" && isForDevice(clients.kindOf(client), params) && { forDevice: true }),
       ...sealed(ctx, found, exp * 1_000, stored),
       ...(loginHint === undefined ? {} : { loginHint }),
       ...(uiLocales === undefined ? {} : { uiLocales }),

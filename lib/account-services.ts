@@ -59,11 +59,7 @@ export function createAccountServices(
   };
   const accounts = createAccounts(below);
   const clients = createClients({ ...below, accounts });
-  const directory = createDirectory({
-    ...given,
-    deployments: configuration.deployments,
-    accounts: configuration.accounts,
-  });
+  const directory = createDirectory(below);
   return { ...below, accounts, clients, directory };
 }
 

@@ -132,7 +132,7 @@ function accountPages(services: PageParts, notifications: Notifications): readon
     gate,
     sessions: createSignInSessions(services),
     deviceCodes: createDeviceCodes(services),
-    connectedDevices: createConnectedDevices(storage.artifacts),
+    connectedDevices: createConnectedDevices(storage.artifacts, services.clients),
     seals: createAccountSeals({ signer, keys: formKeys(services, "account forms") }, clock),
     forgetSession: (ctx: ServiceContext) => ctx.append("Set-Cookie", [...endedCookies]),
   };

@@ -5,6 +5,7 @@
  */
 import { type Client, type KoaContextWithOIDC, Provider } from "oidc-provider";
 import validateDpop, { checkDpopReplay } from "oidc-provider/lib/helpers/validate_dpop.js";
+import type { ClientInternals } from "../accounts/clients/client.ts";
 import { isAllowedAddress } from "../accounts/clients/client-kinds.ts";
 import { answeredAcr } from "./authentication.ts";
 import { acrRequestOf } from "./policy.ts";
@@ -150,10 +151,15 @@ function sessionOfIdTokens(provider: Provider): void {
  * addresses that are for development only (lib/models/client.js, `redirectUriAllowed`). One rule holds for redirect and
  * sign-out addresses (decisions.md, Redirect addresses of `public`).
  */
-function registeredAddresses(provider: Provider, production: boolean): void {
+function registeredAddresses(
+  provider: Provider,
+  clients: Pick<ClientInternals, "kindOf">,
+  production: boolean,
+): void {
   const allowed = (list: "redirectUris" | "postLogoutRedirectUris"): PropertyDescriptor => ({
     value(this: Client, address: string) {
-      return isAllowedAddress(clientRecord(this), this[list] ?? [], address, production);
+      const record = clientRecord(this);
+      return isAllowedAddress(clients.kindOf(record), record, this[list] ?? [], address, production);
     },
   });
   Object.defineProperties(provider.Client.prototype, {
@@ -242,11 +248,13 @@ export function patchProvider(
   {
     checkSecret,
     onLogout,
+    clients,
     production,
   }: {
     readonly checkSecret: SecretCheck;
     /** Called within a request that ends a session, once for each of its clients. */
     readonly onLogout: (logout: Logout) => void;
+    readonly clients: Pick<ClientInternals, "kindOf">;
     readonly production: boolean;
   },
 ): void {
@@ -257,7 +265,7 @@ export function patchProvider(
   ownAuthorizations(provider);
   hashedSecrets(provider, checkSecret);
   sessionOfIdTokens(provider);
-  registeredAddresses(provider, production);
+  registeredAddresses(provider, clients, production);
   queuedLogout(provider, onLogout);
   assertionsApart(provider);
   requestedAcr(provider);

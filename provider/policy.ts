@@ -19,6 +19,7 @@ import type { Configuration } from "../config/configuration.ts";
 import { apisOf, isShutOut } from "./apis.ts";
 import { type Claims, requestedAcr } from "./claims.ts";
 import { clientRecord } from "./clients.ts";
+import type { ProviderServices } from "./services.ts";
 
 const { Check, Prompt, base } = interactionPolicy;
 
@@ -194,10 +195,13 @@ function hasUnseenAttribute({ oidc }: KoaContextWithOIDC, claims: Claims): boole
  * `client_id` (RFC 8252 section 8.6). So nothing goes there unless the person has done something in this very interaction: a
  * sign-in, consent, or the answer to this prompt. It is checked on the address that is used.
  */
-function isSilentToNative({ oidc: { client, params, result } }: KoaContextWithOIDC): boolean {
+function isSilentToNative(
+  { oidc: { client, params, result } }: KoaContextWithOIDC,
+  clients: ProviderServices["clients"],
+): boolean {
   const address = params?.["redirect_uri"];
   if (client === undefined || typeof address !== "string") return false;
-  if (!isClaimable(clientRecord(client), address)) return false;
+  if (!isClaimable(clients.kindOf(clientRecord(client)), address)) return false;
   return [result?.login, result?.consent, result?.["continue"], result?.[SELECT_ACCOUNT]].every(
     (answer) => answer === undefined,
   );
@@ -229,11 +233,15 @@ function selectAccountPrompt(): interactionPolicy.Prompt {
 }
 
 /** `interactions.policy` of oidc-provider. */
-export function signInPolicy(
-  allowed: AllowedFactors,
-  profile: Configuration["profile"],
-  claims: Claims,
-): interactionPolicy.DefaultPolicy {
+export function signInPolicy({
+  configuration: { profile },
+  secondFactors: allowed,
+  claims,
+  clients,
+}: Pick<
+  ProviderServices,
+  "configuration" | "secondFactors" | "claims" | "clients"
+>): interactionPolicy.DefaultPolicy {
   const policy = base();
   const login = policy.get("login");
   login?.checks.add(new Check("session_stale", "the sign-in session has ended", "login_required", isStale));
@@ -298,7 +306,7 @@ export function signInPolicy(
         "native_address",
         "the person has to agree to go on in an application on this device",
         "interaction_required",
-        isSilentToNative,
+        (ctx) => isSilentToNative(ctx, clients),
       ),
     ),
   );

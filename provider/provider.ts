@@ -95,6 +95,7 @@ export function createProvider(services: ProviderParts, signing: readonly JWK[])
     checkSecret: createSecretCheck(services),
     onLogout: (logout) => units.required().whenCommitted(() => services.backchannel.add(logout)),
     production: configuration.production,
+    clients: services.clients,
   });
   services.onProvider?.(provider);
   storeSessionGeneration(provider);
@@ -121,8 +122,8 @@ function settings(
   apis: ApiTokens,
   signing: readonly JWK[],
 ): ProviderConfiguration {
-  const { configuration, keys, people, secondFactors } = services;
-  const policy = signInPolicy(secondFactors, configuration.profile, services.claims);
+  const { configuration, keys, people } = services;
+  const policy = signInPolicy(services);
   policy.add(writeGrant(services));
   if (people.registrations !== undefined) policy.add(createPrompt(), 0);
   return {

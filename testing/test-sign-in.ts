@@ -35,7 +35,7 @@ import { TestClock } from "./test-clock.ts";
 import { TestReceiver } from "./test-receiver.ts";
 import type { MailMessage } from "../config/mail.ts";
 import type { ImportedAccount } from "../accounts/account-schema.ts";
-import { DEFAULT_KIND, KINDS } from "../accounts/clients/client-kinds.ts";
+import { DEFAULT_KIND } from "../accounts/clients/client-kinds.ts";
 import type { AnyNewClient } from "../accounts/clients/client-schema.ts";
 
 /** The configuration, in which everything is optional. The clock is the test's. */
@@ -272,7 +272,7 @@ export async function createTestSignIn(config: TestSignInConfig = {}): Promise<T
       const { service: key = "1", kind = DEFAULT_KIND, name = `Client of ${key}` } = settings;
       if ((await service.directory.services.find(key)) === undefined)
         await service.directory.services.put(key, { name: `Service ${key}` });
-      const usual = KINDS[kind].addresses === null ? {} : { redirect_uris: [CALLBACK] };
+      const usual = internal.clients.kindOf({ kind }).addresses === null ? {} : { redirect_uris: [CALLBACK] };
       const client = { ...usual, ...settings, name, service: key };
       const credentials = await service.clients.register(client as AnyNewClient);
       return new TestClient({ ...client, ...credentials, urls, scope: "openid" });

@@ -26,6 +26,7 @@ export interface KindOfClient {
   readonly behaves: "documented" | "standard";
 }
 
+/** Read through the rows that a service has: `clients.kindOf`. */
 export const KINDS: Readonly<Record<ClientKind, KindOfClient>> = {
   web: {
     is: "A server that lets users sign in",
@@ -69,8 +70,7 @@ export const KINDS: Readonly<Record<ClientKind, KindOfClient>> = {
 export const DEFAULT_KIND = "web" satisfies ClientKind;
 
 /** Whether clients of this kind get codes that a person types on another device. */
-export const isDevice = ({ kind }: Pick<ClientRecord, "kind">): boolean =>
-  KINDS[kind].grants.includes(DEVICE_GRANT);
+export const isDevice = ({ grants }: KindOfClient): boolean => grants.includes(DEVICE_GRANT);
 
 /** A problem with a setting: its path and a message. */
 export interface SettingProblem {
@@ -167,8 +167,8 @@ function originProblem(origin: string, production: boolean): Problem {
  * Whether any application on the device of the person can claim an address of the client, and ask for a code with its
  * `client_id` (RFC 8252 section 8.6).
  */
-export function isClaimable({ kind }: Pick<ClientRecord, "kind">, address: string): boolean {
-  return KINDS[kind].addresses === "application" && isNativeAddress(address);
+export function isClaimable({ addresses }: KindOfClient, address: string): boolean {
+  return addresses === "application" && isNativeAddress(address);
 }
 
 /** Whether any application on the device can claim this address: a private-use scheme, or http on loopback. */
@@ -191,7 +191,8 @@ function withoutPort(address: string): string | undefined {
  * loopback literal of a native client (RFC 8252 section 7.3). Addresses for development are refused in production.
  */
 export function isAllowedAddress(
-  { kind, native }: Pick<ClientRecord, "kind" | "native">,
+  kind: KindOfClient,
+  { native }: Pick<ClientRecord, "native">,
   registered: readonly string[],
   address: string,
   production: boolean,
@@ -201,7 +202,7 @@ export function isAllowedAddress(
     registered.includes(address) ||
     (bare !== undefined && registered.some((each) => withoutPort(each) === bare));
   if (!isRegistered) return false;
-  if (KINDS[kind].addresses !== "application" || !production) return true;
+  if (kind.addresses !== "application" || !production) return true;
   return publicAddressProblem(address, { native: native === true, production }) === undefined;
 }
 

@@ -1,5 +1,6 @@
 /** What the other parts of the service ask of clients, besides the operations on them. */
 import type { ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
+import type { KindOfClient } from "./client-kinds.ts";
 import type { IdentifiedClient } from "./client-schema.ts";
 import type { Seeded, SeedMark } from "../seed-marks.ts";
 
@@ -33,6 +34,8 @@ export interface ClientInternals {
   ): Promise<SeededClient>;
   /** The record of any client, also of disabled and internal ones. */
   record(client_id: string): Promise<ClientRecord | undefined>;
+  /** What clients of its kind are and may do. */
+  kindOf(client: Pick<ClientRecord, "kind">): KindOfClient;
   /** The origins of all enabled public clients. */
   allOrigins(): Promise<ReadonlySet<string>>;
   /** The logo of a client that people can sign in to; `undefined` if there is none. */

@@ -365,6 +365,8 @@ export function createClients({
 
     record: (client_id) => directory.findClient(client_id),
 
+    kindOf: ({ kind }) => kinds[kind],
+
     async allOrigins() {
       const records = await directory.listClients();
       const enabled = records.filter((record) => isPublic(record) && !record.disabled);

@@ -5,7 +5,8 @@ import { databaseFile, readRedisAddress } from "../../config/storage-address.ts"
 import { baseUrls, callbackAddresses } from "../../interactions/account/gate.ts";
 import { ACCOUNT_CLIENT } from "../../accounts/clients/client.ts";
 import { receiverName } from "../../accounts/receivers.ts";
-import { addressProblems, isNativeAddress, KINDS } from "../../accounts/clients/client-kinds.ts";
+import { addressProblems, isNativeAddress } from "../../accounts/clients/client-kinds.ts";
+import { CLIENT_ROWS } from "../../accounts/clients/client-settings.ts";
 import { SignInError, StorageUnavailable } from "../../core/errors.ts";
 import { CLOCK_TOLERANCE_MS } from "../../records/clocks.ts";
 import { openSealer } from "../../accounts/keys/service-keys.ts";
@@ -231,11 +232,12 @@ const clients: Check<StorageSubject> = {
   id: "clients",
   async run({ configuration: { production }, storage }) {
     if (!production) return [];
+    const { kinds } = CLIENT_ROWS;
     const records = (await storage.directory.listClients()).filter(
-      ({ kind }) => KINDS[kind].addresses === "application",
+      ({ kind }) => kinds[kind].addresses === "application",
     );
     return records.flatMap((record) => {
-      const refused = addressProblems(KINDS[record.kind], record, production);
+      const refused = addressProblems(kinds[record.kind], record, production);
       const client = record.client_id;
       if (refused.length > 0)
         return refused.map(({ path: [setting, index], message }) =>

@@ -11,8 +11,8 @@ import type { CommandContext } from "../program/command.ts";
 import type { Arguments } from "../program/arguments.ts";
 import { pathIn } from "../../accounts/arguments.ts";
 import { isObject } from "../../core/untrusted-json.ts";
-import { addressProblems, KINDS } from "../../accounts/clients/client-kinds.ts";
-import type { ClientRows } from "../../accounts/clients/client-settings.ts";
+import { addressProblems } from "../../accounts/clients/client-kinds.ts";
+import { CLIENT_ROWS, type ClientRows } from "../../accounts/clients/client-settings.ts";
 import { fileProblem, readJsonObject } from "../program/json-file.ts";
 import { readSettings, type Settings } from "../program/settings.ts";
 
@@ -143,7 +143,7 @@ export async function readWorkerConfig(
 export async function checkConfigFile(
   value: unknown,
   folder?: string,
-  rows?: ClientRows,
+  rows: ClientRows = CLIENT_ROWS,
 ): Promise<ConfigFile> {
   // `$schema` is for editors.
   const { $schema: _editor, port, host, seed: written, ...config } = objectOf(value);
@@ -155,7 +155,7 @@ export async function checkConfigFile(
     ...ownProblems({ port, host }),
     ...problemsOf(() => {
       configuration = readConfiguration(config, FILE_KEYS);
-      if (found.length === 0) refuseAddresses(clients, configuration.production, rows?.kinds);
+      if (found.length === 0) refuseAddresses(clients, configuration.production, rows);
     }),
     ...found,
     ...missing,
@@ -171,11 +171,7 @@ export async function checkConfigFile(
 }
 
 /** The rules for addresses depend on the deployments. @throws ConfigurationError naming each address. */
-function refuseAddresses(
-  clients: SeededClients,
-  production: boolean,
-  kinds: ClientRows["kinds"] = KINDS,
-): void {
+function refuseAddresses(clients: SeededClients, production: boolean, { kinds }: ClientRows): void {
   const problems = clients.flatMap((client, index) =>
     addressProblems(kinds[client.kind], client, production).map(
       ({ path, message }) => `${pathIn("config.seed", ["clients", index, ...path])}: ${message}`,
@@ -211,7 +207,7 @@ type SeededClients = NonNullable<ReturnType<typeof CheckSeed>["clients"]>;
 /** The problems of a seed, or its clients. Its schemas are loaded only for a file that has one. */
 async function readSeed(
   seed: unknown,
-  rows: ClientRows | undefined,
+  rows: ClientRows,
 ): Promise<{ readonly problems: readonly string[]; readonly clients: SeededClients }> {
   let clients: SeededClients = [];
   if (seed === undefined) return { problems: [], clients };

@@ -181,7 +181,7 @@ export const servicesPage: PersonPage = {
       devices: devices.devices,
       ...(after !== undefined && { first: locals.base + PATH }),
       ...(next !== undefined && { next: nextPage(JSON.stringify(next)) }),
-      offersDevices: clients.some(isDevice),
+      offersDevices: clients.some((client) => isDevice(parts.clients.kindOf(client))),
       now: clock.now(),
     });
   },

@@ -7,6 +7,7 @@ import type { KeyObject } from "node:crypto";
 import { errors } from "oidc-provider";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { ConditionFailed } from "../../core/errors.ts";
+import type { ClientInternals } from "../../accounts/clients/client.ts";
 import { isDevice } from "../../accounts/clients/client-kinds.ts";
 import { hmac } from "../../core/sealing.ts";
 import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
@@ -198,16 +199,19 @@ export interface ConnectedDevices {
 /** Devices of one page. */
 const LISTED = 50;
 
-const devicesAmong = (clients: readonly ClientRecord[]): readonly ClientRecord[] =>
-  clients.filter(isDevice).toSorted((one, other) => (one.client_id < other.client_id ? -1 : 1));
-
 const isConnected = (grant: StoredArtifact, account: AccountRecord, client: ClientRecord): boolean =>
   isCurrent(grant.payload["generations"], account, client);
 
 /** Only the device grant creates grants for clients of this kind. */
 export function createConnectedDevices(
   artifacts: Pick<ArtifactStore, "page" | "find" | "change">,
+  { kindOf }: Pick<ClientInternals, "kindOf">,
 ): ConnectedDevices {
+  const devicesAmong = (clients: readonly ClientRecord[]): readonly ClientRecord[] =>
+    clients
+      .filter((client) => isDevice(kindOf(client)))
+      .toSorted((one, other) => (one.client_id < other.client_id ? -1 : 1));
+
   return {
     async list(account, clients, from) {
       const [first = "", position] = from ?? [];

@@ -2,14 +2,12 @@
 import type { KeyObject } from "node:crypto";
 import { errors, type TokenEndpointGrantContext } from "oidc-provider";
 import { artifactKey } from "../adapter.ts";
-import type { Configuration, RefreshTokenRules } from "../../config/configuration.ts";
+import type { RefreshTokenRules } from "../../config/configuration.ts";
 import type { Artifact } from "../../records/artifacts/artifact.ts";
-import type { ClientRecord } from "../../records/directory/directory.ts";
 import { seconds } from "../../core/clock.ts";
 import { decrypt, deriveKey, encrypt } from "../../core/sealing.ts";
 import { isCurrent } from "../account.ts";
 import { requireProof } from "../assertions.ts";
-import { KINDS } from "../../accounts/clients/client-kinds.ts";
 import { apiOf, type ApiTokens, type GrantHandler } from "../apis.ts";
 import { clientRecord } from "../clients.ts";
 import type { ProviderServices } from "../services.ts";
@@ -38,22 +36,6 @@ const USE_INTERVAL_MS = 3_600_000;
 /** How long a grant outlives the last token that can descend from it. */
 const GRANT_MARGIN_SECONDS = 86_400;
 
-type RulesOf = Pick<Configuration, "lifetimes" | "refreshTokens">;
-
-/** The rules of a client, with the service's rules for what it leaves out. */
-function rulesOf({ refreshTokens }: RulesOf, { kind, refresh_tokens }: ClientRecord): RefreshTokenRules {
-  const rules = { ...refreshTokens, ...refresh_tokens };
-  // A client without credentials proves nothing when it refreshes (RFC 9700 section 4.14.2).
-  return KINDS[kind].rotates === "always" ? { ...rules, rotate: true } : rules;
-}
-
-/** Seconds. A refresh checks the grant, so the grant outlives every token that can descend from it. */
-export function grantLifetime(configuration: RulesOf, client: ClientRecord | undefined): number {
-  const { lifetimes, refreshTokens } = configuration;
-  const { maxAge } = client === undefined ? refreshTokens : rulesOf(configuration, client);
-  return Math.max(lifetimes.refreshToken, maxAge, lifetimes.accessToken) + GRANT_MARGIN_SECONDS;
-}
-
 function replayKey(presented: string): KeyObject {
   return deriveKey(presented, "sign-in-service rotation");
 }
@@ -68,7 +50,7 @@ function requestedScope(ctx: Context, token: Artifact | undefined): string {
   return typeof scope === "string" ? [...new Set(scope.split(" "))].toSorted().join(" ") : "";
 }
 
-type Services = Pick<ProviderServices, "configuration" | "accounts" | "units" | "cleanup">;
+type Services = Pick<ProviderServices, "configuration" | "accounts" | "clients" | "units" | "cleanup">;
 
 export class RefreshTokens {
   readonly #services: Services;
@@ -81,7 +63,11 @@ export class RefreshTokens {
 
   /** The rules of the client, with the service's rules for what it leaves out. */
   rules(ctx: Context): RefreshTokenRules {
-    return rulesOf(this.#services.configuration, clientRecord(ctx.oidc.client));
+    const { configuration, clients } = this.#services;
+    const record = clientRecord(ctx.oidc.client);
+    const rules = { ...configuration.refreshTokens, ...record.refresh_tokens };
+    // A client without credentials proves nothing when it refreshes (RFC 9700 section 4.14.2).
+    return clients.kindOf(record).rotates === "always" ? { ...rules, rotate: true } : rules;
   }
 
   /**
@@ -125,10 +111,11 @@ export class RefreshTokens {
     return Math.max(1, Math.min(lifetimes.refreshToken, left));
   }
 
-  /** `ttl.Grant`. */
+  /** `ttl.Grant`, in seconds. A refresh checks the grant, so the grant outlives every token that can descend from it. */
   grantLifetime(ctx: Context | undefined): number {
-    const client = ctx?.oidc.client;
-    return grantLifetime(this.#services.configuration, client && clientRecord(client));
+    const { lifetimes, refreshTokens } = this.#services.configuration;
+    const { maxAge } = ctx?.oidc.client === undefined ? refreshTokens : this.rules(ctx);
+    return Math.max(lifetimes.refreshToken, maxAge, lifetimes.accessToken) + GRANT_MARGIN_SECONDS;
   }
 
   /** The client gets the first tokens of this grant: from now on the grant lives as long as its tokens can, and counts. */

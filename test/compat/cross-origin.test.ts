@@ -10,7 +10,7 @@ afterEach(() => clock.mockRestore());
 it("an answer can still be read when the storage fails for long, until a client changes [D-KIND-6]", async () => {
   let origins = async (): Promise<ReadonlySet<string>> => new Set([ORIGIN]);
   let onChange: (() => unknown) | undefined;
-  const crossOrigin = createCrossOrigin({ allOrigins: () => origins() }, {
+  const crossOrigin = createCrossOrigin({ kindOf: jest.fn<never>(), allOrigins: () => origins() }, {
     on: (_event: string, listener: () => unknown) => {
       onChange = listener;
       return () => undefined;

@@ -18,6 +18,7 @@ import type { Account } from "../../accounts/operations/accounts.ts";
 import { beforeTests, closing } from "../closing.ts";
 import { applySeed } from "../../lib/index.ts";
 import type { NewClient } from "../../accounts/clients/client-schema.ts";
+import type { ClientRows } from "../../accounts/clients/client-settings.ts";
 import type { Seed } from "../../lib/seed.ts";
 import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
 import { createSignInServiceOver, type SignInService } from "../../lib/service.ts";
@@ -149,6 +150,8 @@ export interface RunningOptions {
   readonly through?: (store: RecordStore) => RecordStore;
   /** What logout tokens do between two attempts. Default: they wait. */
   readonly pause?: Pause;
+  /** Kinds and settings of clients. Default: those that every service has. */
+  readonly clientRows?: ClientRows;
   /** Default: any free port. */
   readonly port?: number;
   /** Middleware of the host application, in front of the service's. */
@@ -203,10 +206,11 @@ export async function storageIn(folder: string): Promise<StorageConfig> {
 export const startWithClock = (
   config: SignInServiceConfig,
   open: typeof openStorage = openStorage,
-  { pause }: Pick<RunningOptions, "pause"> = {},
+  { pause, clientRows }: Pick<RunningOptions, "pause" | "clientRows"> = {},
 ): Promise<SignInService> =>
   createSignInServiceOver(config, open, {
     pause,
+    clientRows,
     ...(config.clock !== undefined && { onProvider: followClock }),
     cheapHashes: config.passwords === undefined,
   });

@@ -6,6 +6,7 @@ import { createStorageServices, type StorageServices } from "../../records/servi
 import { openStorage } from "../../records/storage.ts";
 import type { Storage } from "../../records/storage.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
+import { CLIENT_ROWS } from "../../accounts/clients/client-settings.ts";
 import { createDirectory, type Directory } from "../../accounts/directory.ts";
 import type { ReceiverSettings } from "../../accounts/receivers.ts";
 import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../core/events.ts";
@@ -139,7 +140,7 @@ export async function openWorld(
   );
   const servicesOn = (change: Partial<StorageServices>, send: Attempt = attempt): NotifierServices =>
     createNotifierServices({ ...base, ...change }, { deliverer: { attempt: send, close: () => undefined } });
-  const directory = createDirectory({ ...base, deployments: {} });
+  const directory = createDirectory({ ...base, clientRows: CLIENT_ROWS });
   return Object.assign(world, {
     storage,
     clock,

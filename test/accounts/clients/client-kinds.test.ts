@@ -1,7 +1,7 @@
 /** Which settings each kind of client has, and which addresses it may name. */
 import { generateKeyPairSync } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { isAllowedAddress, isNativeAddress, KINDS as ROWS } from "../../../accounts/clients/client-kinds.ts";
+import { isAllowedAddress, isNativeAddress } from "../../../accounts/clients/client-kinds.ts";
 import {
   CLIENT_ROWS,
   hasSetting,
@@ -28,6 +28,7 @@ const WEB = { ...named, kind: "web", redirect_uris: [CALLBACK] } as const;
 const PUBLIC = { ...named, kind: "public", redirect_uris: [CALLBACK] } as const;
 const MACHINE = { ...named, kind: "machine" } as const;
 const DEVICE = { ...named, kind: "device" } as const;
+const { kinds: ROWS } = CLIENT_ROWS;
 const KINDS = { web: WEB, public: PUBLIC, machine: MACHINE, device: DEVICE };
 
 let domain: Domain;
@@ -297,7 +298,7 @@ describe("the addresses of a public client", () => {
       "https://app.example/callback",
     ];
     const matches = (address: string, isNative = true): boolean =>
-      isAllowedAddress({ kind: "public", ...(isNative && { native: true }) }, registered, address, false);
+      isAllowedAddress(ROWS.public, isNative ? { native: true } : {}, registered, address, false);
     for (const address of [
       "http://127.0.0.1/callback",
       "http://127.0.0.1:1/callback",

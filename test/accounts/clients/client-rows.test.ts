@@ -18,7 +18,11 @@ import type { ConfigurationError, Seed, SignInServiceConfig } from "../../../lib
 import { createSignInServiceOver, type InternalService } from "../../../lib/service.ts";
 import { openStorage } from "../../../records/storage.ts";
 import { here } from "../../cli/here.ts";
-import { storageIn } from "../../flows/running-service.ts";
+import { clientAt, signIn } from "../../flows/clients.ts";
+import { connect } from "../../flows/devices.ts";
+import { ADA, startService, storageIn } from "../../flows/running-service.ts";
+import { Browser } from "../../../testing/browser/browser.ts";
+import { newProof } from "../../../testing/test-client.ts";
 
 /** A screen in a hall: people sign in at it, and it can keep a secret, but no browser reaches it. */
 const KIOSK: KindOfClient = {
@@ -29,6 +33,17 @@ const KIOSK: KindOfClient = {
   grants: ["urn:ietf:params:oauth:grant-type:device_code", "refresh_token"],
   rotates: "always",
   behaves: "standard",
+};
+
+/** An extension of a browser: an application that gets the documented answers. */
+const PLUGIN: KindOfClient = {
+  is: "An extension of a browser",
+  confidential: false,
+  people: true,
+  addresses: "application",
+  grants: ["authorization_code", "refresh_token"],
+  rotates: "as configured",
+  behaves: "documented",
 };
 
 /** oidc-provider knows it as metadata. */
@@ -43,7 +58,7 @@ const REQUIRE_AUTH_TIME: Setting = {
 };
 
 const ROWS = {
-  kinds: { ...CLIENT_ROWS.kinds, kiosk: KIOSK },
+  kinds: { ...CLIENT_ROWS.kinds, kiosk: KIOSK, plugin: PLUGIN },
   settings: { ...CLIENT_ROWS.settings, require_auth_time: REQUIRE_AUTH_TIME },
 } as ClientRows;
 
@@ -118,7 +133,10 @@ describe("a kind and a setting that are added", () => {
     [JOB, /^client\.require_auth_time: a machine client can't have it$/u],
     [{ ...HALL, redirect_uris: ["https://a.example"] }, /redirect_uris: a kiosk client can't have it/u],
     [{ ...HALL, refresh_tokens: { rotate: false } }, /the tokens of a kiosk client always rotate$/u],
-    [{ ...HALL, kind: "hall" }, /^client\.kind: must be one of web, public, machine, device, kiosk$/u],
+    [
+      { ...HALL, kind: "hall" },
+      /^client\.kind: must be one of web, public, machine, device, kiosk, plugin$/u,
+    ],
   ])("have the rules of their rows: %j", async (client, says) => {
     await expect(register(client)).rejects.toThrow(says);
     const [, problem = ""] = says.source.split(": ");
@@ -145,7 +163,7 @@ describe("a kind and a setting that are added", () => {
     );
     const help = (await cli("register", "--help")).out.replaceAll(/\s+/gu, " ");
     expect(help).toContain("--require-auth-time yes|no ID tokens say when the person signed in");
-    expect(help).toContain("one of web, public, machine, device, kiosk");
+    expect(help).toContain("one of web, public, machine, device, kiosk, plugin");
     const words = ["--name", "Hall", "--service", "1", "--kind", "kiosk", "--require-auth-time", "yes"];
     expect(await cli("register", "--client-id", "typed", ...words)).toMatchObject({ code: 0, err: "" });
     expect(await service.clients.find("typed")).toMatchObject({ kind: "kiosk", require_auth_time: true });
@@ -164,6 +182,69 @@ describe("a kind and a setting that are added", () => {
     expect((await service.provider.Client.find(client_id))?.metadata()).toMatchObject({
       require_auth_time: false,
     });
+  });
+
+  it("are what the endpoints and the pages ask", async () => {
+    const running = await startService({ clientRows: ROWS, config: { refreshTokens: { rotate: false } } });
+    const {
+      clients,
+      directory: { apis },
+    } = running.service;
+    await clients.register({ ...HALL, client_id: "hall", client_secret: SECRET } as never);
+    const hall = clientAt(running, "openid", { client_id: "hall", client_secret: SECRET });
+
+    await apis.create("https://hall.example", {
+      name: "Hall",
+      service: "1",
+      scopes: { watch: "Watch the hall" },
+      introspection: ["hall"],
+    });
+    expect(await hall.post("/oauth2/introspect", { token: "unknown" })).toMatchObject({
+      body: { active: false },
+    });
+    const open = { client_id: "hall" };
+    expect(await hall.post("/oauth2/device", open, {})).toMatchObject({ body: { error: "invalid_client" } });
+    expect(await hall.post("/oauth2/par", {})).toMatchObject({ body: { error: "unauthorized_client" } });
+    const page = await hall.browser().get(hall.authorizeUrl());
+    expect([page.status, page.html]).toEqual([400, expect.stringContaining("a kiosk client has no address")]);
+
+    const codes = await hall.deviceCodes({ scope: "openid" });
+    await connect(codes);
+    const { body: tokens } = await hall.poll(codes);
+    expect(tokens).toMatchObject({ scope: "openid" });
+    const { body: refreshed } = await hall.refresh(tokens["refresh_token"]);
+    expect(refreshed["refresh_token"]).not.toBe(tokens["refresh_token"]);
+    const account = await signIn(await new Browser().get(`${running.openid}/account/services`), ADA);
+    expect(account.hasForm("device")).toBe(true);
+    expect(account.html).toContain("/openid/device");
+
+    const redirect_uri = "com.example.reader:/callback";
+    const reader = {
+      kind: "plugin",
+      client_id: "reader",
+      name: "Reader",
+      service: "1",
+      native: true,
+      redirect_uris: [redirect_uri],
+      origins: ["https://reader.example"],
+    };
+    await clients.register(reader as never);
+    await expect(apis.update("https://hall.example", { introspection: ["reader"] })).rejects.toThrow(
+      "a plugin client can't prove who it is for introspection",
+    );
+    const oauth2 = clientAt(running, "oauth2", reader as never);
+    const browser = oauth2.browser();
+    const { request, code_verifier } = newProof();
+    const unnamed = { ...request, redirect_uri: undefined };
+    const issued = await oauth2.code({ ...ADA, browser }, unnamed);
+    const answer = await oauth2.exchange(issued, { code_verifier });
+    expect(Object.keys(answer.body)).toEqual(["access_token", "token_type", "expires_in", "refresh_token"]);
+    const again = await oauth2.refresh(answer.body["refresh_token"], {});
+    expect(again.body["refresh_token"]).toBe(answer.body["refresh_token"]);
+    await browser.get(oauth2.authorizeUrl({ ...request, prompt: "none" }));
+    expect(browser.location?.searchParams.get("error")).toBe("interaction_required");
+    const readable = await oauth2.post("/oauth2/token", {}, { origin: "https://reader.example" });
+    expect(readable.headers.get("access-control-allow-origin")).toBe("https://reader.example");
   });
 
   it("are in the generated documents", () => {

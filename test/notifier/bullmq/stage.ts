@@ -7,6 +7,7 @@ import { openStorage } from "../../../records/storage.ts";
 import type { Storage } from "../../../records/storage.ts";
 import type { NotificationSettings } from "../../../config/configuration.ts";
 import { createSystemClock } from "../../../core/clock.ts";
+import { CLIENT_ROWS } from "../../../accounts/clients/client-settings.ts";
 import { createDirectory } from "../../../accounts/directory.ts";
 import { createEvents } from "../../../core/events.ts";
 import { createOutages } from "../../../core/outages.ts";
@@ -89,7 +90,7 @@ export async function openBullStage(changes: Partial<NotificationSettings> = {})
     { configuration, storage, sealer, logger: pino({ level: "silent" }) },
     { outages, onDefect, onWarning, events: createEvents(onDefect) },
   );
-  const directory = createDirectory({ storage, sealer, deployments: {} });
+  const directory = createDirectory({ ...base, clientRows: CLIENT_ROWS });
   const stage = { answer: () => 200 } as { answer: BullStage["answer"] };
   const attempt: Attempt = async (_target, body, { id, signal }) => {
     const startedAt = clock.now();
