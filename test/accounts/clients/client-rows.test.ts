@@ -232,7 +232,7 @@ describe("a kind and a setting that are added", () => {
     await expect(apis.update("https://hall.example", { introspection: ["reader"] })).rejects.toThrow(
       "a plugin client can't prove who it is for introspection",
     );
-    const oauth2 = clientAt(running, "oauth2", reader as never);
+    const oauth2 = clientAt(running, "oauth2", reader);
     const browser = oauth2.browser();
     const { request, code_verifier } = newProof();
     const unnamed = { ...request, redirect_uri: undefined };
