@@ -10,10 +10,10 @@ import { nearestKey } from "../../config/nearest-key.ts";
 const BUILT_IN = join(import.meta.dirname, "..", "views");
 const STYLE_FILE = "style.css";
 /** The sheets that some pages add to it, by the first word of their layout. */
-const LAYOUT_SHEETS: ReadonlyMap<string, string> = new Map([
-  ["", "style-sign-in.css"],
-  ["account", "style-account.css"],
-  ["wide", "style-wide.css"],
+const LAYOUT_SHEETS: ReadonlyMap<string, readonly string[]> = new Map([
+  ["", ["style-sign-in.css"]],
+  ["account", ["style-signed-in.css", "style-account.css"]],
+  ["wide", ["style-signed-in.css", "style-wide.css"]],
 ]);
 const SCRIPT_FILE = "pages.js";
 /** What `sign-in-service/browser` exports. The script begins with it, also a team's own. */
@@ -77,16 +77,16 @@ export function readViews(folders: readonly string[], variables: string): Views 
   }
   problems.push(...misnamed(files, sources));
   const views = new Map([...sources].map(([name, source]) => [name, compiled(source, problems)]));
-  const styleWith = (sheet: string | undefined): { readonly text: string; readonly hash: string } => {
-    const text = [variables, sheets.get(STYLE_FILE), sheet && sheets.get(sheet)]
+  const styleWith = (names: readonly string[]): { readonly text: string; readonly hash: string } => {
+    const text = [variables, ...[STYLE_FILE, ...names].map((name) => sheets.get(name))]
       .join("\n")
       // Browsers normalize these characters before they compute the hash for the CSP.
       .replaceAll(/\r\n?/g, "\n")
       .replaceAll("\0", "");
     return { text, hash: `sha256-${hash("sha256", text, "base64")}` };
   };
-  const plain = styleWith(undefined);
-  const styles = new Map([...LAYOUT_SHEETS].map(([layout, sheet]) => [layout, styleWith(sheet)]));
+  const plain = styleWith([]);
+  const styles = new Map([...LAYOUT_SHEETS].map(([layout, names]) => [layout, styleWith(names)]));
   const style = (layout: string): typeof plain => styles.get(layout.split(" ")[0] ?? "") ?? plain;
   for (const [name, sheet] of sheets)
     if (/<\/style/i.test(sheet)) problems.push(`config.interactions.views: ${name} must not hold </style`);

@@ -13,6 +13,7 @@ import type {
   SignInState,
   StepName,
 } from "../steps/step.ts";
+import type { ShownProvider } from "../look/providers.ts";
 import { STEPS } from "../steps/steps.ts";
 import { stepPage, type StepWithPicture } from "../steps/views.ts";
 import {
@@ -139,6 +140,18 @@ function methodsOf(text: Text): readonly SignInMethod[] {
   ];
 }
 
+/** Providers with marks of their own, and others. */
+export function sampleProviders(text: Text): readonly ShownProvider[] {
+  return [
+    { key: text("google"), preset: "google", name: text("Google") },
+    { key: text("microsoft"), preset: "microsoft", name: text("Microsoft") },
+    { key: text("apple"), preset: "apple", name: text("Apple") },
+    { key: text("github"), preset: "github", name: text("GitHub") },
+    { key: text("corp"), preset: "openid", name: { en: text("Corp ID"), de: text("Firmenkonto") } },
+    { key: text("uni"), preset: "openid", name: text("University of Examples") },
+  ];
+}
+
 /** A step as people see it. */
 export function sampleStep(
   name: StepName,
@@ -198,6 +211,7 @@ export function stepSamples(text: Text): readonly Sample[] {
   const loginHint = text("ada");
   const limited = { problems: [problem("limited")] };
   const proven = provenOf(text);
+  const providers = sampleProviders(text);
   const offered: SignInState = { proven: { ...proven, offered: true } };
   const { passkey, isFirst: _isFirst, ...enrolment } = enrolmentOf(text);
   /** Somebody with a passkey, at a step where it can be used. */
@@ -223,6 +237,18 @@ export function stepSamples(text: Text): readonly Sample[] {
       "login-passkey-first": {
         signIn: { ...owner("password"), prefers: "passkey" },
         state: challenged("passkey-refused"),
+      },
+    }),
+    ...steps("login", {
+      "login-providers": { signIn: { providers: providers.slice(0, 3) }, state: challenged() },
+      "login-provider-last": {
+        signIn: { providers: providers.slice(0, 3), lastProvider: text("google") },
+        state: challenged(),
+      },
+      "login-providers-many": { signIn: { providers }, state: challenged() },
+      "login-providers-wrong": {
+        signIn: { loginHint, providers, lastProvider: text("uni") },
+        problems: [problem("wrong", "username", "password")],
       },
     }),
     ...steps("consent", {
@@ -256,6 +282,12 @@ export function stepSamples(text: Text): readonly Sample[] {
       reauthenticate: {},
       "reauthenticate-passkey": { signIn: owner("password"), state: challenged("passkey-late") },
       "reauthenticate-passkey-only": { signIn: owner(), state: challenged("passkey-refused") },
+      "reauthenticate-provider": {
+        signIn: {
+          account: { ...account, ways: ["password", "provider"], providers: [text("google")] },
+          providers,
+        },
+      },
       "reauthenticate-nothing": { signIn: { account: { ...account, ways: [] } } },
     }),
     ...steps("second-factor", {

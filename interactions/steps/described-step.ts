@@ -136,6 +136,24 @@ export const step = section({
   recovery_codes: z.array(z.string()).readonly().exactOptional(),
   /** `review-methods` only: what the field `method` can be, with its times. */
   methods: z.array(method).readonly().exactOptional(),
+  /**
+   * `login` and `reauthenticate` only: the providers that the person can sign in with, in the order to show them. The action
+   * `provider` sends one's key as `provider`, and answers with the address to go to.
+   */
+  providers: z
+    .array(
+      section({
+        key: z.string(),
+        /** Its name, in the language of `locale`. */
+        name: z.string(),
+        /** `openid`: any other provider. */
+        preset: z.enum(["openid", "google", "microsoft", "apple", "github"]),
+        /** Set for the one that this browser used last: show it first. */
+        last: z.literal(true).exactOptional(),
+      }),
+    )
+    .readonly()
+    .exactOptional(),
   /** The fields to show, in this order. */
   fields: z.array(describedField).readonly(),
   /** All problems with what was submitted. */

@@ -1,6 +1,7 @@
 /** A step in words, for the views, the JSON interface and `service.interactions`. */
 import { browserName } from "../look/browsers.ts";
 import { minuteText, waitText } from "../look/moments.ts";
+import { providerName } from "../look/providers.ts";
 import { FULL_NAME, shownEmail } from "../../accounts/names.ts";
 import { wayOf } from "../../accounts/ways/ways.ts";
 import type { Translator } from "../../core/texts.ts";
@@ -14,6 +15,7 @@ import {
   type Offers,
   type PresentStep,
   type Problem,
+  providersAt,
   type RunningSignIn,
   type SignInMethod,
   type StepName,
@@ -34,6 +36,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     recoveryCodes,
     expiresIn,
   } = present;
+  const providers = describeProviders(present, t.locale);
   const methods = present.methods?.map((method) => describeMethod(t, method));
   const { locale } = t;
   const { client, account, csrf, shares, state } = signIn;
@@ -69,6 +72,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     ...(name === "enrol" && newFactors(signIn)),
     ...(recoveryCodes !== undefined && { recovery_codes: recoveryCodes }),
     ...(methods && { methods }),
+    ...(providers.length > 0 && { providers }),
     fields: fields.map((field) => describeField(t, name, field, { offers, described, methods })),
     problems: described,
     ...(name === "consent" && {
@@ -97,6 +101,19 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     locale,
     expires_in: expiresIn,
   };
+}
+
+/** The providers of a step, in the order of the configuration. */
+function describeProviders(
+  { name: step, signIn }: PresentStep,
+  locale: string,
+): NonNullable<StepDescription["providers"]> {
+  return providersAt(step, signIn).map((provider) => {
+    const { key, preset } = provider;
+    const name = providerName(provider, locale);
+    const isLast = step === "login" && key === signIn.lastProvider;
+    return isLast ? { key, name, preset, last: true } : { key, name, preset };
+  });
 }
 
 /** The label of a way to sign in that is a button. */

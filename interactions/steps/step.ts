@@ -13,6 +13,7 @@ import type { PasskeyChallenge, PasskeyRequest } from "../../accounts/factors/pa
 import type { RememberedBrowser } from "../../accounts/factors/remembered-browsers.ts";
 import type { Method } from "../../accounts/ways/ways.ts";
 import type { LanguageHints } from "../look/language.ts";
+import type { ShownProvider } from "../look/providers.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
 import type { LinkCookie } from "../link-cookie.ts";
 import type { Registrations } from "../../accounts/people/registrations.ts";
@@ -144,6 +145,8 @@ export interface RunningSignIn {
     readonly name: string;
     /** The kinds of its ways to sign in. */
     readonly ways: readonly string[];
+    /** The keys of the providers that are linked to it. Default: none. */
+    readonly providers?: readonly string[];
   };
   /**
    * Consent only: exactly the fields that the client would get, by their names in the documented profile (`sub`, `email`,
@@ -161,6 +164,10 @@ export interface RunningSignIn {
   readonly wantsEverything?: true;
   /** The kind of way that somebody has used in this browser: it comes first. */
   readonly prefers?: string;
+  /** The providers that the client offers, in the order of the configuration. Default: none. */
+  readonly providers?: readonly ShownProvider[];
+  /** The key of the provider that this browser used last, as the browser sent it: it comes first. */
+  readonly lastProvider?: string;
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;
   /** The person can be given more time, near the end. */
@@ -414,6 +421,16 @@ export function askedAt(
     ...(signIn.client.own !== true && { clientName: signIn.client.name }),
     ...(devices.has(ctx) && { device: (account) => devices.read(ctx, account) }),
   };
+}
+
+/** The providers that the person can go to at this step. To sign in again, those that the account has. */
+export function providersAt(
+  step: StepName,
+  { providers = [], account }: Pick<RunningSignIn, "providers" | "account">,
+): readonly ShownProvider[] {
+  if (step === "login") return providers;
+  if (step !== "reauthenticate") return [];
+  return providers.filter(({ key }) => account?.providers?.includes(key) === true);
 }
 
 /** The language hints of a sign-in for its pages. */

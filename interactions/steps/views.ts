@@ -3,6 +3,7 @@ import { inLines } from "../../accounts/profile-fields.ts";
 import { initialsOf } from "../../core/pictures.ts";
 import type { Translator } from "../../core/texts.ts";
 import { groupedKey } from "../look/qr-code.ts";
+import { providerButtons } from "../look/providers.ts";
 import type { Locals } from "../look/views.ts";
 import type { DescribedPage } from "../page.ts";
 import { formLocals } from "../forms.ts";
@@ -83,8 +84,14 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     ...problem,
     label: labels.get(problem.fields.at(-1) ?? "") ?? problem.text,
   }));
+  const providers = providerButtons(described.providers ?? [], (provider) => {
+    const values = { name: provider };
+    return step.name === "login" ? t("provider.signIn", values) : t("provider.continue", values);
+  });
   return {
     ...formLocals(t, fields, problems),
+    // No field has the focus while something else comes first.
+    ...(providers.last && problems.length === 0 && { focused: undefined }),
     heading: described.title,
     lead,
     texts,
@@ -103,6 +110,7 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     passkeyLabel: t.has(`${step.name}.passkey`) ? t(`${step.name}.passkey`) : "",
     fields,
     lines: inLines(fields),
+    providers,
     actions: actions.flatMap((action) => (action.method === "POST" ? [action.name] : [])),
     buttons: step.actions.flatMap((name) => {
       const label = buttonOf(t, name);

@@ -115,7 +115,7 @@ describe("the built-in views", () => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
       const partial = new RegExp(
         [
-          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|buttons|step-foot|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes|form-token)"\)$`,
+          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|buttons|step-foot|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes|form-token|last-provider|providers)"\)$`,
           String.raw`^include\("field", \{ field \}\)$`,
           String.raw`^include\("account-form", \{ form \}\)$`,
           String.raw`^include\("address", \{ address: (?:account|marked) \}\)$`,
@@ -123,6 +123,8 @@ describe("the built-in views", () => {
           String.raw`^include\("page-links", \{ first, next \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,
           String.raw`^include\("icon", \{ icon: (?:"\w+"|page|pageIcon|each\.device) \}\)$`,
+          String.raw`^include\("mark", \{ look: provider\.look \}\)$`,
+          String.raw`^include\("provider-button", \{ provider(?:: providers\.last, described: "again")? \}\)$`,
           String.raw`^include\("account-method", \{ method \}\)$`,
           String.raw`^include\("field-problem", \{ name: (?:"\w+"|field\.name) \}\)$`,
         ].join("|"),

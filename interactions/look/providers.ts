@@ -1,0 +1,65 @@
+/** The providers that a person can sign in with, as the pages show them. Their marks are in `views/mark.ejs`. */
+import { closestLocale } from "../../core/texts.ts";
+import { ownValue } from "../../core/untrusted-keys.ts";
+
+/** What the pages know of a configured provider. */
+export interface ShownProvider {
+  readonly key: string;
+  readonly preset: "openid" | "google" | "microsoft" | "apple" | "github";
+  /** One text, or one for each language. */
+  readonly name: string | Readonly<Record<string, string>>;
+}
+
+/** A provider as it is described in one language. */
+interface DescribedProvider extends Pick<ShownProvider, "key" | "preset"> {
+  readonly name: string;
+  readonly last?: true;
+}
+
+/** The button of a provider. */
+export interface ProviderButton {
+  readonly key: string;
+  /** Whose mark and colors it has: `openid` is any other provider. */
+  readonly look: ShownProvider["preset"];
+  readonly label: string;
+}
+
+/** The buttons of a page. */
+export interface ProviderButtons {
+  /** The one that this browser used last, which comes before the form. */
+  readonly last: ProviderButton | undefined;
+  readonly shown: readonly ProviderButton[];
+  /** Behind "more ways to sign in". */
+  readonly more: readonly ProviderButton[];
+}
+
+/** From five on, some of them are folded: a person finds the right one among a few. */
+const MOST_SHOWN = 4;
+const SHOWN_OF_MANY = 3;
+
+/**
+ * The name of a provider in a language. Without a text for it: the English one, or else the first. Names can't be inflected,
+ * so texts take them as they are.
+ */
+export function providerName({ name }: Pick<ShownProvider, "name">, locale: string): string {
+  if (typeof name === "string") return name;
+  const languages = Object.keys(name);
+  const language = closestLocale(languages, [locale, "en"]) ?? languages[0] ?? "";
+  return ownValue(name, language) ?? "";
+}
+
+/** The buttons of described providers, in their order. @param labelOf the words on the button, with the provider's name. */
+export function providerButtons(
+  providers: readonly DescribedProvider[],
+  labelOf: (name: string) => string,
+): ProviderButtons {
+  const toButton = ({ key, preset, name }: DescribedProvider): ProviderButton => ({
+    key,
+    look: preset,
+    label: labelOf(name),
+  });
+  const last = providers.find((provider) => provider.last);
+  const others = providers.filter((provider) => provider !== last).map(toButton);
+  const count = providers.length <= MOST_SHOWN ? others.length : SHOWN_OF_MANY;
+  return { last: last && toButton(last), shown: others.slice(0, count), more: others.slice(count) };
+}
