@@ -9,6 +9,7 @@ import type { PersonFields } from "./profile-fields.ts";
 import type { SeedMark } from "./seed-marks.ts";
 import type { Account } from "./operations/accounts.ts";
 import type { FactorChanges, FirstWay } from "./factors/factor.ts";
+import type { IdentityChanges } from "./identities/identity.ts";
 
 /** The session in which a person changes something. */
 export interface OwnSession {
@@ -85,7 +86,7 @@ interface NewAddressUndo {
 }
 
 /** Calls that only the service itself uses. They don't check names and identifiers: a malformed one is simply unknown. */
-export interface AccountInternals extends FactorChanges {
+export interface AccountInternals extends FactorChanges, IdentityChanges {
   /**
    * Imports an account of a seed, unless one of the marks is there: then another process has just made it.
    * @param marks are stored with the account.
@@ -157,7 +158,8 @@ export interface AccountInternals extends FactorChanges {
    * Creates the account of a person who confirmed the address.
    * @param within uses up the confirmation.
    * @throws NameTaken when the e-mail address or the username now belongs to another account: then nothing is put.
-   * @throws AlreadyExists when the passkey belongs to an account: at the commit.
+   * @throws AlreadyExists when the passkey belongs to an account: at the commit; when the identity does: before
+   *   anything is put, so a caller can go on with the transaction.
    */
   register(within: Transaction, account: ConfirmedAccount, caller: Caller): Promise<RegisteredAccount>;
   /**

@@ -1,6 +1,6 @@
 /** Creates, reads, updates and deletes accounts, and assembles the other calls for them. */
 import { randomInt, randomUUID } from "node:crypto";
-import { type Caller, SYSTEM } from "../records/audit/audit-event.ts";
+import { type AuditDetail, type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 import { seconds } from "../core/clock.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import type { Transaction } from "../records/records.ts";
@@ -35,12 +35,13 @@ import { AUTHENTICATOR_APP } from "../records/factors/factor-kinds.ts";
 import { createAccountFactors, withoutFactorsSince } from "./factors/account-factors.ts";
 import { type FirstWay, type NewPassword, withReview } from "./factors/factor.ts";
 import { appRecord, createFactorWriter } from "./factors/factor-writer.ts";
+import { createAccountIdentities } from "./identities/account-identities.ts";
 import { createSignIns } from "./passwords/authenticate.ts";
 import { createConsents } from "./clients/consents.ts";
 import { type Account, type Accounts, accounts } from "./operations/accounts.ts";
 import { facade, type Handlers } from "./operations/operation.ts";
 import { requireRoles } from "./roles.ts";
-import { canSignIn, hasWay, isReplaceable, WAYS } from "./ways/ways.ts";
+import { canSignIn, hasWay, isReplaceable } from "./ways/ways.ts";
 import { putMarks, readMark, type SeedMark } from "./seed-marks.ts";
 import { FULL_NAME, type NamedPerson, normalName, readName } from "./names.ts";
 import type { FieldValues, PersonFields } from "./profile-fields.ts";
@@ -123,7 +124,7 @@ export function createAccounts(
           record: { ...fresh, ways: addition.ways },
           drawsNumber,
           mails: addition.mails,
-          ...(WAYS[first.kind].isFactor && { detail: { factor: first.kind } }),
+          ...detailOf(first),
           result: addition,
         };
       },
@@ -181,6 +182,7 @@ export function createAccounts(
 
   const access = createAccountAccess(writer, services, shown);
   const secondFactors = createAccountFactors(writer, factors, services);
+  const identities = createAccountIdentities(writer, factors, services);
 
   const operations: Handlers<typeof accounts.rows> = {
     ...access.operations,
@@ -255,6 +257,7 @@ export function createAccounts(
     ...createConsents(writer, directory, notices.deviceConnected),
     ...signIns,
     ...secondFactors.internals,
+    ...identities.internals,
     record: (sub) => directory.findAccount(sub),
 
     async seed(account, marks) {
@@ -339,6 +342,14 @@ export function createAccounts(
       return record !== undefined;
     },
   };
+}
+
+/** What the audit says of what a new account signs in with: nothing of a password. */
+function detailOf(first: FirstWay): { readonly detail?: AuditDetail } {
+  if (first.kind === "password") return {};
+  const detail: AuditDetail =
+    first.kind === "identity" ? { provider: first.identity.provider } : { factor: first.kind };
+  return { detail };
 }
 
 /** The position in the list after which a page begins: the number of an account, which may be gone by now. */

@@ -206,7 +206,7 @@ export function createConfirmHandlers(
     if (purpose === "address-undo") return undo(ctx, link, shownEmail(extra.email));
     if (purpose === "factor-undo") return undo(ctx, link, undefined);
     // Its mail brings a code and no link.
-    if (purpose === "factor-enrolment") return gone(ctx);
+    if (purpose === "factor-enrolment" || purpose === "identity-undo") return gone(ctx);
     if (purpose === "address-change") return { kind: "leave", location: `${path}/account/email` };
     const isElsewhere = new URLSearchParams(ctx.querystring).has(ELSEWHERE) || interaction === undefined;
     // Only the browser that has the sign-in can show this step. Others come back here.

@@ -5,6 +5,7 @@ import { CLIENT_ROWS } from "../accounts/clients/client-settings.ts";
 import { createClients } from "../accounts/clients/clients.ts";
 import { createDirectory } from "../accounts/directory.ts";
 import { createSecondFactors } from "../accounts/factors/factors.ts";
+import { createIdentities } from "../accounts/identities/identities.ts";
 import { createAttemptLimits } from "../accounts/limits/attempt-limits.ts";
 import { createNewBrowsers } from "../accounts/limits/new-browsers.ts";
 import { createPasswordCheck } from "../accounts/limits/password-check.ts";
@@ -66,10 +67,11 @@ export function createAccountServices(
 /** What people do with mail and with second factors, and the checks of a sign-in. */
 export function createPeopleServices(
   services: AccountServices,
-): Pick<ProviderServices, "people" | "secondFactors" | "passwordCheck" | "newBrowsers"> {
+): Pick<ProviderServices, "people" | "secondFactors" | "identities" | "passwordCheck" | "newBrowsers"> {
   return {
     people: createPeople(services),
     secondFactors: createSecondFactors(services),
+    identities: createIdentities(services),
     passwordCheck: createPasswordCheck(services),
     newBrowsers: createNewBrowsers(services),
   };

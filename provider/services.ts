@@ -1,6 +1,7 @@
 /** The parts that this floor adds to those of the accounts. */
 import type { Provider } from "oidc-provider";
 import type { SecondFactors } from "../accounts/factors/factors.ts";
+import type { Identities } from "../accounts/identities/identities.ts";
 import type { NewBrowsers } from "../accounts/limits/new-browsers.ts";
 import type { PasswordCheck } from "../accounts/limits/password-check.ts";
 import type { People } from "../accounts/people/people.ts";
@@ -16,6 +17,8 @@ export interface ProviderServices extends AccountServices {
   /** Registration, password resets and changes of address. */
   readonly people: People;
   readonly secondFactors: SecondFactors;
+  /** The identities at other providers. */
+  readonly identities: Identities;
   readonly passwordCheck: PasswordCheck;
   readonly newBrowsers: NewBrowsers;
   readonly claims: Claims;

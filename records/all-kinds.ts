@@ -25,6 +25,7 @@ import {
   USED_CHALLENGE,
   USED_RP_ID,
 } from "./factors/factor-kinds.ts";
+import { IDENTITY } from "./people/identity-kinds.ts";
 import { CONFIRMATION } from "./people/confirmation-kinds.ts";
 import { MAIL } from "./people/mail-kinds.ts";
 import { NOTICE_COUNT } from "./people/notices.ts";
@@ -69,6 +70,7 @@ export const KINDS: Kinds = collectKinds([
   AUTHENTICATOR_APP,
   PASSKEY,
   RECOVERY_CODES,
+  IDENTITY,
   REMEMBERED_BROWSER,
   USED_CHALLENGE,
   USED_RP_ID,

@@ -18,11 +18,14 @@ import type { accounts } from "../operations/accounts.ts";
 import type { Handlers } from "../operations/operation.ts";
 import {
   canSignIn,
-  factorsOf,
   hasShown,
+  isFactorWay,
   isReplaceable,
   type LeftWays,
   methodsOf,
+  ownedWaysOf,
+  type Way,
+  wayOf,
   WAYS,
   withoutWays,
 } from "../ways/ways.ts";
@@ -34,11 +37,13 @@ import {
   type FactorState,
   hasSecondFactor,
   isPasskeyOfferDue,
+  isReviewed,
   isStill,
   needsSecondFactor,
   type NewFactor,
   type OwnFactorChange,
   type UnchangedFactors,
+  withReview,
 } from "./factor.ts";
 
 type FactorOperations = Pick<
@@ -99,12 +104,16 @@ export function createAccountFactors(
     changeFactors(sub, caller, async (before, tx) => {
       if (before === undefined) return undefined;
       if (generation !== undefined && before.sessions_generation !== generation) return { refused: "stale" };
-      const left = removal(before, (each) => id === undefined || each === id);
+      const left = removal(before, (each, way) => (id === undefined ? isFactorWay(way) : each === id));
       if (left === undefined) return undefined;
       // Operators may remove everything: with the confirmed address, the person can set a password.
       if (id !== undefined && canSignIn(before) && !canSignIn(left.account))
         return { refused: "last_sign_in_method" };
-      if (!hasSecondFactor(left.account) && (keepsLast || (isOwner && (await isRequiredOf(before)))))
+      if (
+        hasSecondFactor(before) &&
+        !hasSecondFactor(left.account) &&
+        (keepsLast || (isOwner && (await isRequiredOf(before))))
+      )
         return { refused: "required" };
       for (const ref of left.records) tx.remove(ref);
       const record = withoutSessions(left.account);
@@ -112,9 +121,10 @@ export function createAccountFactors(
         const mails = await changes.notices(tx, before, { change: "all-removed" });
         return { action: "account.factors_removed", record, keepSession, mails };
       }
-      const [factor = ""] = left.kinds;
-      const mails = await changes.notices(tx, before, { change: `${factor}-removed`, factor });
-      return { action: "account.factor_removed", record, keepSession, mails, detail: { factor } };
+      const [kind = ""] = left.kinds;
+      const { action, detail } = wayOf({ kind }).removed?.(before, id) ?? factorRemoved(kind);
+      const mails = await changes.notices(tx, before, { change: `${kind}-removed`, ...detail });
+      return { action, record, keepSession, mails, detail };
     });
 
   /** Whether the person needs a second factor: as an operator, or for a client of a service that they use. */
@@ -152,6 +162,14 @@ export function createAccountFactors(
     addFactor: add,
     removeOwnFactor: (sub, which, change, caller) => remove(sub, which, change, caller, true),
     removeFactorsOf: (sub, which, generation, caller) => remove(sub, which, { generation }, caller),
+
+    async ownedWays(sub) {
+      const found = await records.find(ACCOUNT.ref(sub));
+      return (
+        found &&
+        ownedWaysOf(found.value, async (refs) => (await records.store.get(refs)).map((each) => each?.value))
+      );
+    },
 
     async renamePasskey(sub, id, name, caller) {
       const { changed } = await writer.change(sub, caller, async (before, tx) => {
@@ -203,13 +221,13 @@ export function createAccountFactors(
         caller,
         async (before, tx) => {
           if (before === undefined || isDisabled(before)) return undefined;
-          const left = removal(before, () => true);
+          const left = removal(before, (_id, way) => isFactorWay(way));
           if (left === undefined) return undefined;
           for (const ref of left.records) tx.remove(ref);
           const mails = await changes.notices(tx, before, { change: "all-removed" });
           return {
             action: "account.factors_undone",
-            record: withPassword(left.account, null, seconds(clock)),
+            record: withReview(withPassword(left.account, null, seconds(clock))),
             mails,
           };
         },
@@ -221,11 +239,10 @@ export function createAccountFactors(
 
   const operations: FactorOperations = {
     async factors({ target: [sub] }) {
-      const found = await records.find(ACCOUNT.ref(sub));
-      return (
-        found &&
-        factorsOf(found.value, async (refs) => (await records.store.get(refs)).map((each) => each?.value))
-      );
+      const owned = await internals.ownedWays(sub);
+      if (owned === undefined) return undefined;
+      const { identities: _others, ...factors } = owned;
+      return factors;
     },
 
     async addApp({ target: [sub], input: { secret }, caller }) {
@@ -268,8 +285,8 @@ export async function withoutFactorsSince(
   account: AccountRecord,
   since: number,
 ): Promise<{ readonly record: AccountRecord; readonly removed: number }> {
-  const factors = await factorsOf(account, (refs) => tx.getAll(refs));
-  const late = methodsOf(factors).filter(({ added_at }) => added_at >= since);
+  const owned = await ownedWaysOf(account, (refs) => tx.getAll(refs));
+  const late = methodsOf(owned).filter(({ added_at }) => added_at >= since);
   const left = removal(account, (id) => late.some((each) => each.id === id));
   for (const ref of left?.records ?? []) tx.remove(ref);
   return left === undefined
@@ -277,17 +294,23 @@ export async function withoutFactorsSince(
     : { record: left.account, removed: late.length };
 }
 
+const factorRemoved = (factor: string) => ({ action: "account.factor_removed", detail: { factor } }) as const;
+
 /**
- * Removes some factors. Recovery codes, the undo link and the review go with the last one.
+ * Removes some of what the account has. Recovery codes and the undo link go with the last factor, and the review with
+ * the last of all.
  * @returns the account, and the records that go with it; `undefined` if it has none of them.
  */
-function removal(before: AccountRecord, which: (id: string) => boolean): LeftWays | undefined {
+function removal(before: AccountRecord, which: (id: string, way: Way) => boolean): LeftWays | undefined {
   const left = withoutWays(before, which);
   if (left === undefined) return undefined;
   const { review, ...rest } = left.account.ways;
-  const isLast = !hasSecondFactor(left.account);
-  const generation = factorsGeneration(before) + 1;
-  const ways = { ...rest, generation, ...(!isLast && review !== undefined && { review }) };
+  const isLast = hasSecondFactor(before) && !hasSecondFactor(left.account);
+  const ways = {
+    ...rest,
+    ...(hasSecondFactor(before) && { generation: factorsGeneration(before) + 1 }),
+    ...(review !== undefined && isReviewed(left.account) && { review }),
+  };
   const end = [RECOVERY_CODES.ref(before.sub), CONFIRMATION.ref(["factor-undo", before.sub])];
   return {
     ...left,

@@ -19,6 +19,7 @@ import { type MailKind, type NewMail, noticeTo } from "../../records/people/mail
 import type { Transaction } from "../../records/records.ts";
 import type { EarlierAddress } from "../people/address-changes.ts";
 import { type Confirmations, randomCode } from "../people/confirmations.ts";
+import { identityAddition } from "../identities/identity.ts";
 import type { AccountServices } from "../services.ts";
 import {
   factorsGeneration,
@@ -92,7 +93,7 @@ export interface FactorWriter {
   ): Promise<NewMail[]>;
   /** What adding a factor means for this account. Nothing is put yet. */
   addition(tx: Transaction, account: AccountRecord, factor: NewFactor): Promise<FactorAddition>;
-  /** The same for what a new account signs in with. */
+  /** The same for what a new account signs in with. @throws AlreadyExists when the identity belongs to an account: nothing is put. */
   first(tx: Transaction, account: AccountRecord, way: FirstWay): Promise<FactorAddition>;
 }
 
@@ -154,6 +155,14 @@ export function createFactorWriter(services: Services): FactorWriter {
     putRecoveryCodes,
     notices,
     async first(tx, account, way) {
+      if (way.kind === "identity") {
+        const addition = await identityAddition(tx, account, way.identity, { ...services, registered: true });
+        const put = async (): Promise<readonly string[]> => {
+          addition.put();
+          return [];
+        };
+        return { ways: addition.ways, mails: [], put };
+      }
       if (way.kind !== "password") return writer.addition(tx, account, way);
       const password = { hash: way.hash, generation: 0 };
       return { ways: { ...account.ways, password }, mails: [], put: async () => [] };

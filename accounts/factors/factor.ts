@@ -9,7 +9,8 @@ import type { Transaction } from "../../records/records.ts";
 import { described } from "../../config/documented-schema.ts";
 import { exactly, ruled } from "../arguments.ts";
 import { textProblem } from "../text-rules.ts";
-import { hasWay, WAYS, type WayOwner } from "../ways/ways.ts";
+import { hasWay, isFactorWay, type OwnedWays, WAYS, type WayOwner } from "../ways/ways.ts";
+import type { NewIdentity } from "../identities/identity.ts";
 
 const MAX_PASSKEY_NAME = 64;
 
@@ -20,7 +21,7 @@ export function newUserHandle(): string {
 
 /** Whether the account has a second factor: then its password alone signs nobody in. */
 export function hasSecondFactor(account: WayOwner): boolean {
-  return hasWay(account, ({ isFactor }) => isFactor);
+  return hasWay(account, isFactorWay);
 }
 
 /**
@@ -41,12 +42,17 @@ export function factorKey(id: string): string {
   return id === "app" ? id : hash("sha256", id, "base64url").slice(0, 22);
 }
 
+/** Whether the account has something for its owner to review: anything besides the password. */
+export function isReviewed(account: WayOwner): boolean {
+  return hasWay(account, ({ methods }) => methods !== undefined);
+}
+
 /**
- * The account, marked so that its owner reviews the second factors, if any, at the next sign-in (decisions.md, Lost
- * factors).
+ * The account, marked so that its owner reviews the second factors and identities, if any, at the next sign-in
+ * (decisions.md, Lost factors).
  */
 export function withReview(account: AccountRecord): AccountRecord {
-  return hasSecondFactor(account) ? { ...account, ways: { ...account.ways, review: "due" } } : account;
+  return isReviewed(account) ? { ...account, ways: { ...account.ways, review: "due" } } : account;
 }
 
 /** How long a person who was asked to add a passkey is not asked again. */
@@ -99,7 +105,7 @@ export type NewFactor =
     };
 
 /** What a new account signs in with. */
-export type FirstWay = NewPassword | NewPasskey;
+export type FirstWay = NewPassword | NewPasskey | NewIdentity;
 
 /** A password that breaks no rule. */
 export interface NewPassword {
@@ -144,13 +150,15 @@ export type UnchangedFactors =
   | { readonly kind: "limit_reached" }
   /** It is the last one, and a client that the person uses needs one. */
   | { readonly kind: "required" }
-  /** It is the last passkey of an account without a password. */
+  /** It is the last thing that the account signs in with. */
   | { readonly kind: "last_sign_in_method" }
   /** There is no such account or factor, or the account is disabled. */
   | { readonly kind: "not_found" };
 
 /** Changes that only the service itself makes. */
 export interface FactorChanges {
+  /** All second factors and identities; `undefined` if there is no such account. */
+  ownedWays(sub: string): Promise<OwnedWays | undefined>;
   /**
    * Adds a factor. With the first one come recovery codes, and a mail with a link that undoes it for seven days.
    * @param as the account when the enrolment began.
@@ -164,10 +172,10 @@ export interface FactorChanges {
     caller: Caller,
   ): Promise<ChangedFactors | UnchangedFactors>;
   /**
-   * Removes a factor as its owner: not the last one while a client of a service that the person uses needs one, and not the
-   * last passkey of an account without a password. `stale`
+   * Removes a factor or an identity as its owner: not the last factor while a client of a service that the person uses needs
+   * one, and not the last thing that the account signs in with. `stale`
    * if the account has another `sessions_generation` than `change` says.
-   * @param which the id of a passkey, or `app`.
+   * @param which the id of a passkey or an identity, or `app`.
    */
   removeOwnFactor(
     sub: string,

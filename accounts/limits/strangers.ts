@@ -33,6 +33,7 @@ const PASSWORD: Guarded = { needs: "the right password of an account" };
 const CLIENT: Guarded = { needs: "the credentials of a client" };
 const CODE: Guarded = { needs: "an authorization code, a device code or the credentials of a client" };
 const TOKEN: Guarded = { needs: "a refresh token" };
+const PROVIDER: Guarded = { needs: "a sign-in at a provider of the configuration" };
 const MAIL_CODE: Guarded = { needs: "a code or a link that was mailed" };
 
 const WRONG_PASSWORD = ["signIn.accountAndAddress", "signIn.account", "signIn.address"] as const;
@@ -96,6 +97,7 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
   "authenticator-app": MAIL_CODE,
   passkey: { by: `${REGISTRATION.by}, where accounts need no password`, limits: REGISTRATION.limits },
   "recovery-codes": MAIL_CODE,
+  identity: PROVIDER,
   "remembered-browser": PERSON,
   "used-challenge": { needs: "a passkey of an account" },
   "passkey-domain": { needs: "a passkey, made for a domain for the first time" },
@@ -187,6 +189,9 @@ export const ACTIONS_OF_STRANGERS: Readonly<Record<AuditAction, StrangerFact>> =
   "account.factor_removed": PERSON,
   "account.factors_removed": OPERATOR,
   "account.factors_undone": MAIL_CODE,
+  "account.identity_linked": PERSON,
+  "account.identity_unlinked": PERSON,
+  "account.identity_undone": PERSON,
   "account.recovery_codes_replaced": PERSON,
   "account.factors_reviewed": PASSWORD,
   "account.recovery_code_used": PASSWORD,

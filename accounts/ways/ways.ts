@@ -3,7 +3,9 @@
  * has, what was shown in a sign-in or what a list contains asks the rows, never for the name of a kind.
  */
 import type { Ref } from "../../adapters/record-store.ts";
-import type { AccountRecord, AccountWays } from "../../records/directory/directory.ts";
+import type { AuditAction } from "../../records/audit/actions.ts";
+import type { AuditDetail } from "../../records/audit/audit-event.ts";
+import type { AccountRecord, AccountWays, IdentityLink } from "../../records/directory/directory.ts";
 import type { ListedWay } from "../../records/factors/factor-check.ts";
 import {
   AUTHENTICATOR_APP,
@@ -13,6 +15,8 @@ import {
   type StoredPasskey,
   type StoredRecoveryCodes,
 } from "../../records/factors/factor-kinds.ts";
+import { CONFIRMATION, type ConfirmationPurpose } from "../../records/people/confirmation-kinds.ts";
+import { IDENTITY, type StoredIdentity } from "../../records/people/identity-kinds.ts";
 
 /** After this many wrong codes in a row, an app is locked until the person uses a passkey or a recovery code, or an operator helps. */
 export const MAX_WRONG_CODES = 100;
@@ -41,6 +45,22 @@ export interface Factors {
   readonly recovery_codes_left: number;
 }
 
+/** An identity at another provider, without the address there. Times are in seconds since the epoch. */
+export interface ShownIdentity {
+  readonly id: string;
+  /** The key of the provider in the configuration. */
+  readonly provider: string;
+  readonly linked_at: number;
+  /** `null`: never since it was linked. */
+  readonly last_used_at: number | null;
+}
+
+/** Everything that an account has besides the password. */
+export interface OwnedWays extends Factors {
+  /** Left out where only second factors are meant. */
+  readonly identities?: readonly ShownIdentity[];
+}
+
 /** One thing that an account has, as lists show it. Times are in seconds since the epoch. */
 export interface Method {
   readonly kind: string;
@@ -48,6 +68,8 @@ export interface Method {
   readonly id: string;
   /** Chosen by the person; `null`: it has the name of its kind. */
   readonly name: string | null;
+  /** Of an identity: the key of its provider, whose name it has. */
+  readonly provider?: string;
   readonly added_at: number;
   readonly last_used_at: number | null;
   /** `stopped`: it accepts nothing after too many wrong codes. `copied`: other devices of the person have it as well. */
@@ -56,6 +78,9 @@ export interface Method {
 
 /** The part of an account that the rows read. */
 export type WayOwner = Pick<AccountRecord, "sub" | "ways">;
+
+/** What the audit calls the removal of something that an account has. */
+type RemovedAction = Extract<AuditAction, "account.factor_removed" | "account.identity_unlinked">;
 
 interface WayTexts {
   readonly name: string;
@@ -91,15 +116,27 @@ export interface Way extends ListedWay {
   /** The ways without these. Left out: nobody removes it. */
   readonly without?: (ways: AccountWays, ids: ReadonlySet<string>) => AccountWays;
   /** Its member of what `accounts.factors` returns. @param stored its records. */
-  readonly shown?: (stored: readonly object[]) => Partial<Factors>;
+  readonly shown?: (stored: readonly object[]) => Partial<OwnedWays>;
   /** The same for lists, oldest first. */
-  readonly methods?: (factors: Factors) => readonly Method[];
+  readonly methods?: (owned: OwnedWays) => readonly Method[];
+  /** What the audit says of its removal. Default: that a factor was removed, and its kind. */
+  readonly removed?: (
+    account: WayOwner,
+    id: string,
+  ) => { readonly action: RemovedAction; readonly detail: AuditDetail };
+  /** The purpose of the link that undoes its addition, which goes with it. Left out: there is none for each. */
+  readonly undo?: ConfirmationPurpose;
   /** Keys of its texts. */
   readonly texts: WayTexts;
 }
 
+/** The most that an account can have, far beyond what anybody configures. */
+const MAX_IDENTITIES = 50;
+
+const linksOf = ({ ways }: WayOwner): readonly IdentityLink[] => ways.provider?.links ?? [];
+
 /** The rows, in the order in which lists show them. To add a kind, add a row. */
-export const WAYS: Readonly<Record<"password" | "passkey" | "app", Way>> = {
+export const WAYS: Readonly<Record<"password" | "passkey" | "app" | "provider", Way>> = {
   password: {
     kind: "password",
     signsIn: true,
@@ -183,6 +220,51 @@ export const WAYS: Readonly<Record<"password" | "passkey" | "app", Way>> = {
       full: "methods.passkeys.full",
     },
   },
+  provider: {
+    kind: "provider",
+    signsIn: true,
+    isFactor: false,
+    replaceable: false,
+    amr: ["fed"],
+    acr: "password",
+    // One of each provider.
+    max: MAX_IDENTITIES,
+    isOn: () => true,
+    ids: (account) => linksOf(account).map(({ id }) => id),
+    stored: { kind: IDENTITY, plural: "identities at providers", key: (_sub, id) => id },
+    without: ({ provider, ...ways }, ids) => {
+      const links = (provider?.links ?? []).filter(({ id }) => !ids.has(id));
+      return links.length === 0 ? ways : { ...ways, provider: { links } };
+    },
+    shown: (stored) => ({
+      identities: (stored as readonly StoredIdentity[]).map(({ id, provider, linked_at, last_used_at }) => ({
+        id,
+        provider,
+        linked_at,
+        last_used_at,
+      })),
+    }),
+    methods: ({ identities = [] }) =>
+      identities.map(({ id, provider, linked_at, last_used_at }) => ({
+        kind: "provider",
+        id,
+        name: null,
+        provider,
+        added_at: linked_at,
+        last_used_at,
+      })),
+    removed: (account, id) => ({
+      action: "account.identity_unlinked",
+      detail: { provider: linksOf(account).find((link) => link.id === id)?.provider ?? "" },
+    }),
+    undo: "identity-undo",
+    texts: {
+      name: "methods.provider",
+      count: "methods.providers.count",
+      remove: "methods.remove.provider",
+      effect: "methods.remove.provider.text",
+    },
+  },
 };
 
 export const allWays = (): readonly Way[] => Object.values(WAYS);
@@ -206,6 +288,9 @@ export function canSignIn(account: WayOwner): boolean {
   return hasWay(account, ({ signsIn }) => signsIn);
 }
 
+/** For {@link hasWay} and {@link withoutWays}. */
+export const isFactorWay = ({ isFactor }: Way): boolean => isFactor;
+
 /** For {@link hasWay} and {@link hasShown}. */
 export const isReplaceable = ({ replaceable }: Way): boolean => replaceable;
 
@@ -215,8 +300,8 @@ export function hasShown(amr: readonly string[], is: (way: Way) => boolean): boo
 }
 
 /** Everything of an account that lists show. */
-export function methodsOf(factors: Factors): Method[] {
-  return allWays().flatMap((way) => way.methods?.(factors) ?? []);
+export function methodsOf(owned: OwnedWays): Method[] {
+  return allWays().flatMap((way) => way.methods?.(owned) ?? []);
 }
 
 /** An account after something was removed. */
@@ -229,9 +314,12 @@ export interface LeftWays {
 }
 
 /** The account without what `which` accepts. `undefined` if it has nothing of it. */
-export function withoutWays(account: AccountRecord, which: (id: string) => boolean): LeftWays | undefined {
+export function withoutWays(
+  account: AccountRecord,
+  which: (id: string, way: Way) => boolean,
+): LeftWays | undefined {
   const gone = allWays().flatMap((way) => {
-    const ids = way.without === undefined ? [] : way.ids(account).filter(which);
+    const ids = way.without === undefined ? [] : way.ids(account).filter((id) => which(id, way));
     return ids.length === 0 ? [] : [{ way, ids }];
   });
   if (gone.length === 0) return undefined;
@@ -239,7 +327,7 @@ export function withoutWays(account: AccountRecord, which: (id: string) => boole
   for (const { way, ids } of gone) ways = way.without?.(ways, new Set(ids)) ?? ways;
   return {
     account: { ...account, ways },
-    records: gone.flatMap(({ way, ids }) => recordsOf(way, account.sub, ids)),
+    records: gone.flatMap(({ way, ids }) => [...recordsOf(way, account.sub, ids), ...undosOf(way, ids)]),
     kinds: gone.map(({ way }) => way.kind),
   };
 }
@@ -249,11 +337,16 @@ function recordsOf({ stored }: Way, sub: string, ids: readonly string[]): Ref[] 
   return stored === undefined ? [] : ids.map((id) => stored.kind.ref(stored.key(sub, id)));
 }
 
+/** The links that undo the addition of these. */
+function undosOf({ undo }: Way, ids: readonly string[]): Ref[] {
+  return undo === undefined ? [] : ids.map((id) => CONFIRMATION.ref([undo, id]));
+}
+
 /** What the account has, from its records. */
-export async function factorsOf(
+export async function ownedWaysOf(
   account: AccountRecord,
   read: (refs: readonly Ref[]) => Promise<readonly unknown[]>,
-): Promise<Factors> {
+): Promise<OwnedWays> {
   const ways = allWays().map((way) => ({ way, refs: recordsOf(way, account.sub, way.ids(account)) }));
   const [codes, ...found] = await read([
     RECOVERY_CODES.ref(account.sub),
@@ -264,7 +357,7 @@ export async function factorsOf(
     return way.shown?.(stored.filter((each) => typeof each === "object" && each !== null));
   });
   const left = (codes as StoredRecoveryCodes | undefined)?.codes.length ?? 0;
-  return Object.assign({ app: null, passkeys: [], recovery_codes_left: left }, ...shown) as Factors;
+  return Object.assign({ app: null, passkeys: [], recovery_codes_left: left }, ...shown) as OwnedWays;
 }
 
 /** The row of something that an account has. @throws if there is none. */

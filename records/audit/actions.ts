@@ -99,7 +99,7 @@ const ACTIONS = {
   "account.registered": {
     about: "account",
     means:
-      "A person registered and confirmed the address; `factor` is `passkey` if the account has no password",
+      "A person registered and confirmed the address; `factor` is `passkey` if the account has no password, `provider` says with which provider it was registered",
   },
   "account.imported": { about: "account", means: "An account was imported" },
   "account.updated": { about: "account", means: "Fields of an account were changed; `fields` names them" },
@@ -149,6 +149,19 @@ const ACTIONS = {
     about: "account",
     means:
       "The addition of an account's first second factor was undone with the link sent by mail: all factors are removed, and the sessions, tokens and password are void",
+  },
+  "account.identity_linked": {
+    about: "account",
+    means: "An identity at another provider was linked to an account; `provider` says which",
+  },
+  "account.identity_unlinked": {
+    about: "account",
+    means: "An identity at another provider was unlinked from an account; `provider` says which",
+  },
+  "account.identity_undone": {
+    about: "account",
+    means:
+      "The linking of an identity was undone with the link sent by mail, or with “This wasn’t me”: it is unlinked, and the sessions, tokens and password are void",
   },
   "account.recovery_codes_replaced": {
     about: "account",

@@ -64,6 +64,7 @@ export interface AccountWays {
   readonly passkey?: PasskeyWay;
   /** There is an authenticator app. */
   readonly app?: true;
+  readonly provider?: ProviderWay;
   /**
    * Raised by every change of the second factors, and when the sessions, the password or the address change. Remembered
    * browsers and enrolments of an earlier generation are invalid. Missing: the account never had a second factor.
@@ -89,6 +90,23 @@ interface PasskeyWay {
   readonly user_handle: string;
   /** The credential ids, oldest first. */
   readonly ids: readonly string[];
+}
+
+interface ProviderWay {
+  /** The identities at other providers, oldest first: at most one of each provider. */
+  readonly links: readonly IdentityLink[];
+}
+
+/** An identity as its account lists it. */
+export interface IdentityLink {
+  /** The digest of its issuer and subject, which is the key of its record. */
+  readonly id: string;
+  /** The key of its provider in the configuration. */
+  readonly provider: string;
+  /** Seconds since the epoch. */
+  readonly linked_at: number;
+  /** The account was registered with it. */
+  readonly registered?: true;
 }
 
 /**

@@ -9,19 +9,25 @@ export const CONFIRMATION_PURPOSES = [
   "address-undo",
   "factor-enrolment",
   "factor-undo",
+  "identity-undo",
 ] as const;
 
 export type ConfirmationPurpose = (typeof CONFIRMATION_PURPOSES)[number];
 
 /** These live for seven days. They outlive a restore, because what they undo is in the backup as well. */
-export const UNDOING: ReadonlySet<ConfirmationPurpose> = new Set(["address-undo", "factor-undo"]);
+export const UNDOING: ReadonlySet<ConfirmationPurpose> = new Set([
+  "address-undo",
+  "factor-undo",
+  "identity-undo",
+]);
 
 /** A confirmation as it is stored. Times are in milliseconds since the epoch. */
 export interface StoredConfirmation {
   readonly purpose: ConfirmationPurpose;
   /**
    * The `sub` of the account; for a registration, its interaction; for an unknown name, a digest of it; for the undo of a
-   * change of address, the id of the change; for the enrolment of a factor, the sign-in or session that waits for it.
+   * change of address, the id of the change; for the enrolment of a factor, the sign-in or session that waits for it; for
+   * the undo of a linking, the id of the identity.
    */
   readonly subject: string;
   /** The sign-in that waits for the code; `null` if none does. */
@@ -56,8 +62,8 @@ export const confirmationContext = (purpose: ConfirmationPurpose, subject: strin
 export const CONFIRMATION: Kind<StoredConfirmation, "link" | "interaction"> = defineKind({
   name: "confirmation",
   holds:
-    "what a code or link in mail allows: a registration, a password reset, a change of address or a first second factor, or undoing one of the last two",
-  key: "its purpose and its subject: a `sub`, or the id of a sign-in, of a session or of a change; and whether it lasts",
+    "what a code or link in mail allows: a registration, a password reset, a change of address or a first second factor, or undoing one of the last two or the linking of an identity",
+  key: "its purpose and its subject: a `sub`, or the id of a sign-in, of a session, of a change or of an identity; and whether it lasts",
   keyOf: (confirmation: StoredConfirmation) => confirmationKey(confirmation),
   index: {
     link: ({ link }) => [{ at: link }],

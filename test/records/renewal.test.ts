@@ -73,6 +73,7 @@ const AFTER_RESTORE: Readonly<Record<string, "kept" | "removed" | Change>> = {
   "authenticator-app": (_before: Values, after: Values, now: number) =>
     expect(after["last_step"]).toBeGreaterThanOrEqual(Math.floor(now / 30_000) + 1),
   passkey: "kept",
+  identity: "kept",
   "recovery-codes": ({ sub }: Values, after: Values) => expect(after).toEqual({ sub, codes: [] }),
   "remembered-browser": "removed",
   "used-challenge": "kept",

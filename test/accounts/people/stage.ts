@@ -4,6 +4,7 @@ import type { RecordStore } from "../../../adapters/record-store.ts";
 import { ANONYMOUS, type AuditEvent } from "../../../records/audit/audit-event.ts";
 import { AccessCleanup, type EndedAccess } from "../../../accounts/access-cleanup.ts";
 import type { AccountInternals } from "../../../accounts/account.ts";
+import type { Identities } from "../../../accounts/identities/identities.ts";
 import type { Accounts } from "../../../accounts/operations/accounts.ts";
 import { createEvents, type ServiceEvents } from "../../../core/events.ts";
 import { type MailKind, type NewMail, openMail } from "../../../records/people/mail-kinds.ts";
@@ -94,6 +95,7 @@ export interface PeopleStage {
   /** Signs in at the form. */
   signIn(name: string, password: string, at: AskedAt): Promise<CheckedPassword>;
   readonly factors: SecondFactors;
+  readonly identities: Identities;
   /** The same over the same storage, as in another process. */
   otherFactors(): SecondFactors;
   readonly refusals: AuditEvent[];
@@ -168,7 +170,7 @@ export async function openPeople(
     { cleanup, passwords: { ...PASSWORDS, ...replaced } },
   );
   const { accounts, limits } = services;
-  const { people, passwordCheck, secondFactors } = createPeopleServices(services);
+  const { people, passwordCheck, secondFactors, identities } = createPeopleServices(services);
   async function mails(): Promise<Mail[]> {
     const claims = await outbox.claim(1_000, 60_000);
     await Promise.all(claims.map((claim) => outbox.remove(claim)));
@@ -198,6 +200,7 @@ export async function openPeople(
         ...(read && { device: read }),
       }),
     factors: secondFactors,
+    identities,
     otherFactors: () =>
       createPeopleServices({
         ...services,

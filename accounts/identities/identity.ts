@@ -1,0 +1,127 @@
+/** Identities at other providers, and what linking one stores besides the account. */
+import { type Clock, seconds } from "../../core/clock.ts";
+import { AlreadyExists, InvalidArgument } from "../../core/errors.ts";
+import type { Sealer } from "../../core/sealing.ts";
+import type { Caller } from "../../records/audit/audit-event.ts";
+import type { AccountRecord, AccountWays } from "../../records/directory/directory.ts";
+import {
+  IDENTITY,
+  identityContext,
+  identityId,
+  type IdentityName,
+  isIdentityName,
+} from "../../records/people/identity-kinds.ts";
+import type { Transaction } from "../../records/records.ts";
+
+/** Who came back from a provider: plain JSON. */
+export interface UpstreamIdentity extends IdentityName {
+  /** The key of the provider. */
+  readonly provider: string;
+  /** As the provider says. */
+  readonly email?: string;
+  /** Whether the provider is trusted about the address; `false` without one. */
+  readonly vouched: boolean;
+  readonly name?: string;
+  readonly surname?: string;
+  /** Seconds since the epoch. Left out: the provider did not say. */
+  readonly auth_time?: number;
+  readonly mfa: boolean;
+}
+
+/** What a link needs to know of an identity. */
+export type LinkedAs = Pick<UpstreamIdentity, "provider" | "issuer" | "subject" | "email">;
+
+/** The identity that a new account signs in with. */
+export interface NewIdentity {
+  readonly kind: "identity";
+  readonly identity: LinkedAs;
+}
+
+/** The session in which somebody links an identity. */
+export interface LinkingSession {
+  /** The `sessions_generation` that the account must still have. */
+  readonly sessions_generation: number;
+  /** The `uid` of the session that stays signed in. Left out: none does. */
+  readonly keepSession?: string | undefined;
+}
+
+/** The identity is linked. */
+export interface Linked {
+  readonly kind: "linked";
+  readonly id: string;
+  /** The value that the session or sign-in that stays has to carry from now on. */
+  readonly sessions_generation: number;
+}
+
+/** Why nothing was linked. */
+export type NotLinked =
+  /** It is linked already: to another account, or to this one. */
+  | { readonly kind: "taken" }
+  /** The account has an identity of this provider. */
+  | { readonly kind: "full" }
+  /** The account has changed since, is disabled or is gone. */
+  | { readonly kind: "changed" };
+
+/** Changes that only the service itself makes. */
+export interface IdentityChanges {
+  /**
+   * Links an identity. A mail has a link that undoes it for seven days.
+   * @param as left out: whatever the account is like.
+   */
+  addIdentity(
+    sub: string,
+    identity: LinkedAs,
+    as: LinkingSession | undefined,
+    caller: Caller,
+  ): Promise<Linked | NotLinked>;
+  /**
+   * Undoes the linking of an identity: it is unlinked, and all sessions, codes, tokens and the password end. `undefined`, and
+   * nothing is put, if the account is gone or disabled, or has no such identity.
+   */
+  undoIdentity(
+    within: Transaction,
+    sub: string,
+    id: string,
+    caller: Caller,
+  ): Promise<AccountRecord | undefined>;
+}
+
+/** What a new identity changes, and the record that goes with it. */
+interface IdentityAddition {
+  readonly id: string;
+  /** The ways of the account afterwards. */
+  readonly ways: AccountWays;
+  /** Call it in the transaction that puts the account. */
+  put(): void;
+}
+
+/**
+ * What linking an identity means for an account. Nothing is put yet.
+ * @param registered whether the account is made with it.
+ * @throws AlreadyExists when it belongs to an account, this one or another.
+ * @throws InvalidArgument when nobody can have such an issuer or subject.
+ */
+export async function identityAddition(
+  tx: Transaction,
+  { ways, sub }: Pick<AccountRecord, "ways" | "sub">,
+  { provider, issuer, subject, email }: LinkedAs,
+  {
+    sealer,
+    clock,
+    registered,
+  }: { readonly sealer: Sealer; readonly clock: Clock; readonly registered: boolean },
+): Promise<IdentityAddition> {
+  if (!isIdentityName({ issuer, subject }))
+    throw new InvalidArgument({
+      path: "identity",
+      message: "must have an issuer and a subject of 1 to 255 characters",
+    });
+  const id = identityId({ issuer, subject });
+  if ((await tx.get(IDENTITY.ref(id))) !== undefined) throw new AlreadyExists("this identity");
+  const linked_at = seconds(clock);
+  const isFirst = registered && { registered: true as const };
+  const links = [...(ways.provider?.links ?? []), { id, provider, linked_at, ...isFirst }];
+  const sealed = email === undefined ? null : sealer.seal(identityContext(id), email);
+  const stored = { id, issuer, subject, sub, provider, sealed, linked_at, last_used_at: null, ...isFirst };
+  return { id, ways: { ...ways, provider: { links } }, put: () => tx.put(IDENTITY.record(stored)) };
+}
