@@ -11,7 +11,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ["provider", "notifier"],
   ["accounts"],
   ["records"],
-  ["adapters"],
+  ["adapters", "upstream"],
   ["config"],
   ["core"],
 ];

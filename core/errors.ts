@@ -32,6 +32,7 @@ export const ERRORS = {
   address_refused: 403,
   unusable_secrets: 500,
   unexpected_answer: 502,
+  provider_failed: 502,
   storage_unavailable: 503,
   server_unreachable: 504,
 } as const;

@@ -57,6 +57,15 @@ const MAIL_FAILURES = [
 export type MailFailure = (typeof MAIL_FAILURES)[number];
 
 /**
+ * Why a sign-in with another provider failed. `cancelled`: the person went back, which is no fault; `slow`: the provider can't be
+ * reached, or does not answer in time; `refused`: it answers with an error; `lied`: its answer does not hold, such as an ID token
+ * with a wrong signature; `stranger`: the person belongs to an organization or a tenant that may not sign in.
+ */
+export const PROVIDER_FAULTS = ["cancelled", "slow", "refused", "lied", "stranger"] as const;
+
+export type ProviderFault = (typeof PROVIDER_FAULTS)[number];
+
+/**
  * Why sessions ended. `signed_out`: the end user signed out; `password`, `disabled`, `deleted`: with that change of
  * the account; `ended`: by `accounts.endSessions`, or by their owner on the page of the sessions; `limit`: the account had
  * more than `limits.sessions`, and this one was the least recently used.
@@ -142,6 +151,16 @@ export interface ServiceEvents {
   "mail.sent": { readonly kind: string };
   /** An attempt failed. `retry_at`: seconds since the epoch; `null` if there is no further attempt. */
   "mail.failed": { readonly kind: string; readonly reason: MailFailure; readonly retry_at: number | null };
+  /** Somebody was sent to another provider to sign in. */
+  "provider.started": { readonly provider: string };
+  /** Somebody came back, and the provider said who it is. `seconds`: that asking it took. */
+  "provider.finished": { readonly provider: string; readonly seconds: number };
+  /** A sign-in with a provider failed, at its start or when the person came back. `seconds`: that asking it took. */
+  "provider.failed": {
+    readonly provider: string;
+    readonly reason: ProviderFault;
+    readonly seconds: number;
+  };
   fault: { readonly where: string; readonly code: string };
   /** A rate limit refused a request. */
   "limit.refused": { readonly limit: string };

@@ -3,7 +3,7 @@
  * read this table. Labels have few values: those listed here, or names that an operator configured. Text of a request
  * never becomes one.
  */
-import { BACKCHANNEL_FAILURES, CLIENT_KINDS } from "./events.ts";
+import { BACKCHANNEL_FAILURES, CLIENT_KINDS, PROVIDER_FAULTS } from "./events.ts";
 
 /** The grant types of the token endpoint. */
 export const GRANT_TYPES = [
@@ -57,6 +57,7 @@ export interface MetricDeclaration {
   readonly of: "process" | "service";
 }
 
+const PROVIDER = "a key of `providers`";
 const RECEIVER = "`service:KEY`, `group:KEY` or `portal:KEY`";
 
 export type CounterName =
@@ -72,7 +73,10 @@ export type CounterName =
   | "mails"
   | "faults"
   | "hashingRefused"
-  | "limited";
+  | "limited"
+  | "providersStarted"
+  | "providersFinished"
+  | "providersFailed";
 
 /** The counters, by their source. */
 export const COUNTERS: Readonly<Record<CounterName, MetricDeclaration>> = {
@@ -170,9 +174,30 @@ export const COUNTERS: Readonly<Record<CounterName, MetricDeclaration>> = {
     labels: { limit: "a limit of docs/security.md, such as `interactions`" },
     of: "process",
   },
+  providersStarted: {
+    name: "provider_sign_ins_started_total",
+    type: "counter",
+    help: "People who were sent to another provider to sign in, by provider",
+    labels: { provider: PROVIDER },
+    of: "process",
+  },
+  providersFinished: {
+    name: "provider_sign_ins_finished_total",
+    type: "counter",
+    help: "People whom another provider has signed in, by provider",
+    labels: { provider: PROVIDER },
+    of: "process",
+  },
+  providersFailed: {
+    name: "provider_sign_ins_failed_total",
+    type: "counter",
+    help: "Sign-ins with another provider that failed, by provider and reason",
+    labels: { provider: PROVIDER, reason: PROVIDER_FAULTS },
+    of: "process",
+  },
 };
 
-export type HistogramName = "requests" | "storage" | "hashing" | "hashingWait";
+export type HistogramName = "requests" | "storage" | "hashing" | "hashingWait" | "providers";
 
 /** The histograms. */
 export const HISTOGRAMS: Readonly<Record<HistogramName, MetricDeclaration>> = {
@@ -210,6 +235,14 @@ export const HISTOGRAMS: Readonly<Record<HistogramName, MetricDeclaration>> = {
     help: "Time that a password waited to be hashed or compared",
     labels: { priority: ["interactive", "background"] },
     buckets: [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
+    of: "process",
+  },
+  providers: {
+    name: "provider_duration_seconds",
+    type: "histogram",
+    help: "Time of asking another provider who has signed in, by provider and result",
+    labels: { provider: PROVIDER, result: ["success", "failure"] },
+    buckets: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     of: "process",
   },
 };

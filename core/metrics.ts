@@ -4,6 +4,7 @@ import type { Clock } from "./clock.ts";
 import { monotonic } from "./clock.ts";
 import {
   BACKCHANNEL_FAILURES,
+  PROVIDER_FAULTS,
   type ServiceEmitter,
   type ServiceEvent,
   type ServiceEvents,
@@ -116,6 +117,7 @@ export interface MeasuredProcess {
     readonly endpoints: readonly string[];
     readonly limits: readonly string[];
     readonly mails: readonly string[];
+    readonly providers: readonly string[];
   };
 }
 
@@ -250,8 +252,21 @@ async function load(storage: MeasuredStorage, process: MeasuredProcess, clock: C
 
 /** `rate()` misses the first increment of a counter that was not there before: an outage would be invisible. */
 function startAtZero(
-  { signIns, tokens, refused, logouts, requests, storage, mails, faults, limited }: Measured,
-  { endpoints, limits, mails: kinds }: MeasuredProcess["known"],
+  {
+    signIns,
+    tokens,
+    refused,
+    logouts,
+    requests,
+    storage,
+    mails,
+    faults,
+    limited,
+    providersStarted,
+    providersFinished,
+    providersFailed,
+  }: Measured,
+  { endpoints, limits, mails: kinds, providers }: MeasuredProcess["known"],
 ): void {
   for (const result of SIGN_IN_RESULTS) signIns.inc({ result }, 0);
   for (const grant_type of GRANT_TYPES) tokens.inc({ grant_type }, 0);
@@ -267,6 +282,11 @@ function startAtZero(
     for (const operation of STORE_OPERATIONS) storage.zero({ store, operation, result: "failure" });
   for (const kind of kinds) mails.inc({ kind, result: "failed" }, 0);
   for (const limit of limits) limited.inc({ limit }, 0);
+  for (const provider of providers) {
+    providersStarted.inc({ provider }, 0);
+    providersFinished.inc({ provider }, 0);
+    for (const reason of PROVIDER_FAULTS) providersFailed.inc({ provider, reason }, 0);
+  }
 }
 
 /** The value if it is one of the list. A label never holds text from outside. */
@@ -326,6 +346,15 @@ export function createMetrics(
   count("account.changed", ({ changes }, { action }) => changes.inc({ action }));
   count("fault", ({ faults }, { where }) => faults.inc({ where }));
   count("limit.refused", ({ limited }, { limit }) => limited.inc({ limit }));
+  count("provider.started", ({ providersStarted }, { provider }) => providersStarted.inc({ provider }));
+  count("provider.finished", ({ providersFinished, providers }, { provider, seconds }) => {
+    providersFinished.inc({ provider });
+    providers.observe({ provider, result: "success" }, seconds);
+  });
+  count("provider.failed", ({ providersFailed, providers }, { provider, reason, seconds }) => {
+    providersFailed.inc({ provider, reason });
+    if (reason !== "cancelled") providers.observe({ provider, result: "failure" }, seconds);
+  });
   storage.measure(({ store, operation, result, seconds }) =>
     measured?.storage.observe({ store, operation, result }, seconds),
   );

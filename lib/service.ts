@@ -35,6 +35,7 @@ import { MAIL_KINDS } from "../records/people/mail-kinds.ts";
 import { createStorageServices } from "../records/services.ts";
 import { openStorage, type Storage } from "../records/storage.ts";
 import { watchHistory } from "../records/storage-identity.ts";
+import { createUpstream } from "../upstream/upstream.ts";
 import type { Seed } from "./seed.ts";
 import { createAccountServices } from "./account-services.ts";
 import { createHttpServices, type Services } from "./services.ts";
@@ -200,7 +201,12 @@ async function build(
       lostAudit: () => audit.lost(),
       isQueueUp: () => notifier.isUp(),
       signingKeys: async () => signingSince(await keys.signing.list()),
-      known: { endpoints: endpointNames(configuration), limits: Object.keys(RATE_LIMITS), mails: MAIL_KINDS },
+      known: {
+        endpoints: endpointNames(configuration),
+        limits: Object.keys(RATE_LIMITS),
+        mails: MAIL_KINDS,
+        providers: configuration.providers.map(({ key }) => key),
+      },
     });
     // Accounts and the HTTP side depend on each other: account changes end sessions, whose clients get a logout token.
     let http: Services | undefined;
@@ -222,6 +228,8 @@ async function build(
     open.defer(() => passwords.close());
     open.defer(() => accounts.settled());
     open.defer(() => backchannel.stop());
+    const upstream = createUpstream(base);
+    open.defer(() => upstream.close());
     open.defer(async () => {
       if (isServer) await cleanup.settled(CLEANUP_DRAIN_MS);
       // Nobody else continues what a command has begun.
@@ -237,6 +245,7 @@ async function build(
       {
         ...below,
         backchannel,
+        upstream,
         onProvider: onProvider && ((provider) => onProvider(provider, configuration)),
       },
       {

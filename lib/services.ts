@@ -46,7 +46,7 @@ export interface Services extends PageServices, EndpointServices {
 
 /** Everything behind the endpoints. The start fails if oidc-provider refuses its settings. */
 export function createHttpServices(
-  given: AccountServices & Pick<ProviderServices, "backchannel" | "claims" | "onProvider">,
+  given: AccountServices & Pick<ProviderServices, "backchannel" | "claims" | "upstream" | "onProvider">,
   {
     notifications,
     onRequest,

@@ -73,7 +73,7 @@ export async function startWorker(configuration: Configuration): Promise<Notific
       lostAudit: () => audit.lost(),
       isQueueUp: () => notifier.isUp(),
       signingKeys: async () => [],
-      known: { endpoints: [], limits: [], mails: MAIL_KINDS },
+      known: { endpoints: [], limits: [], mails: MAIL_KINDS, providers: [] },
     });
     notifier.start();
     let closing: Promise<void> | undefined;

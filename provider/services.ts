@@ -6,6 +6,7 @@ import type { NewBrowsers } from "../accounts/limits/new-browsers.ts";
 import type { PasswordCheck } from "../accounts/limits/password-check.ts";
 import type { People } from "../accounts/people/people.ts";
 import type { AccountServices } from "../accounts/services.ts";
+import type { Upstream } from "../upstream/upstream.ts";
 import type { Claims } from "./claims.ts";
 import type { CurrentProvider } from "./current-provider.ts";
 import type { ErrorPages, LogoutPages } from "./pages.ts";
@@ -22,6 +23,8 @@ export interface ProviderServices extends AccountServices {
   readonly passwordCheck: PasswordCheck;
   readonly newBrowsers: NewBrowsers;
   readonly claims: Claims;
+  /** Signing in with other providers. */
+  readonly upstream: Upstream;
   readonly units: UnitsOfWork;
   readonly backchannel: BackchannelLogout;
   readonly findBrowser: FindBrowser;

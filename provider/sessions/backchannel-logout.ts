@@ -3,15 +3,14 @@
  * process, so no request waits for a client. Each gets at most three attempts. A logout token is not a notification: it is
  * not stored, and one that can't be delivered is lost.
  */
-import { type IncomingMessage, request as httpRequest } from "node:http";
-import { request as httpsRequest } from "node:https";
 import { setTimeout } from "node:timers/promises";
 import type { Provider } from "oidc-provider";
 import type { Configuration } from "../../config/configuration.ts";
 import type { StoredArtifact } from "../../records/artifacts/artifact.ts";
 import type { BackchannelFailure, ServiceEmitter, ServiceEvents } from "../../core/events.ts";
 import { FairQueue } from "../../core/fair-queue.ts";
-import { AddressRefused, createGuardedAgents, type GuardedAgents } from "../../core/outbound-agents.ts";
+import { guardedFetch } from "../../core/guarded-fetch.ts";
+import { AddressRefused, createGuardedAgents } from "../../core/outbound-agents.ts";
 import { type AddressRules, createAddressRules } from "../../core/outbound-addresses.ts";
 import { Running } from "../../core/running.ts";
 
@@ -195,61 +194,11 @@ export function createBackchannelLogout(
   };
 }
 
-/** Bytes of a response that are read. */
-const MAX_READ_BYTES = 64 * 1024;
-/** Statuses without a body: `Response` refuses one. */
-const BODILESS: ReadonlySet<number> = new Set([204, 205, 304]);
-
 /** oidc-provider passes its guard against special-use addresses as `dispatcher`. */
 type GuardedInit = RequestInit & { dispatcher?: unknown };
 
-/** The response with the beginning of its body. Rejects when the connection breaks. */
-async function toResponse(message: IncomingMessage): Promise<Response> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of message as AsyncIterable<Buffer>) {
-    chunks.push(chunk);
-    size += chunk.length;
-    if (size > MAX_READ_BYTES) break;
-  }
-  const { statusCode: status = 0 } = message;
-  const body = BODILESS.has(status) ? null : Buffer.concat(chunks);
-  const type = message.headers["content-type"];
-  return new Response(body, { status, ...(type === undefined ? {} : { headers: { "content-type": type } }) });
-}
-
-function closedEarly(): Error {
-  return Object.assign(new Error("the connection was closed without an answer"), { code: "ECONNRESET" });
-}
-
-/** Follows no redirects, decompresses nothing and keeps no connections. */
-async function guardedFetch(agents: GuardedAgents, logout: Request): Promise<Response> {
-  try {
-    return await sendGuarded(agents, logout);
-  } catch (error) {
-    // Like `fetch`, which rejects with the reason of an aborted signal.
-    throw logout.signal.aborted ? logout.signal.reason : error;
-  }
-}
-
-async function sendGuarded(agents: GuardedAgents, logout: Request): Promise<Response> {
-  const url = new URL(logout.url);
-  const body = Buffer.from(await logout.arrayBuffer());
-  const message = await new Promise<IncomingMessage>((resolve, reject) => {
-    const send = url.protocol === "https:" ? httpsRequest : httpRequest;
-    const request = send(url, {
-      method: logout.method,
-      headers: Object.fromEntries(logout.headers),
-      agent: agents.agentFor(url.protocol),
-      signal: logout.signal,
-    });
-    request.on("response", resolve);
-    request.on("error", reject);
-    request.on("close", () => reject(closedEarly()));
-    request.end(body);
-  });
-  return toResponse(message);
-}
+/** Of a client's response, which says nothing more than its status. */
+const BODY = { bytes: 64 * 1024, beyond: "cut" } as const;
 
 /** The message with which oidc-provider's guard destroys a connection. */
 const GUARD = "hostname resolves to a special-use IP address";
@@ -280,6 +229,6 @@ export function backchannelFetch({ fetch: ownFetch, notifications }: Configurati
   const agents = createGuardedAgents({ rules, keep: 0 });
   return (target, init) => {
     const { dispatcher: _guard, ...rest } = (init ?? {}) as GuardedInit;
-    return guardedFetch(agents, new Request(target, rest));
+    return guardedFetch(agents, new Request(target, rest), BODY);
   };
 }

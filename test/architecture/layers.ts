@@ -13,11 +13,12 @@ const INNER_BENCHMARKS = /^bench\/(?:growth\/|passkeys\/|statements\/|servers\/s
 /** The file that reads `process.env`. Only entry points, examples and tools import it. */
 const ENVIRONMENT = /^config\/environment\.ts$/;
 
-/** The packages that are loaded when their backend is chosen, and the folders that may name them. */
+/** The packages that are loaded when something needs them, and the folders that may name them. */
 const DRIVERS: Readonly<Record<string, RegExp>> = {
   mongodb: /^adapters\/mongodb\//,
   pg: /^adapters\/postgresql\//,
   ioredis: /^(?:adapters\/redis|notifier\/bullmq)\//,
+  "openid-client": /^upstream\//,
   bullmq: /^notifier\/bullmq\//,
 };
 

@@ -39,7 +39,7 @@ function open(storage: Partial<MeasuredStorage["deliveries"] & MeasuredStorage["
       lostAudit: () => 0,
       isQueueUp: () => true,
       signingKeys: async () => [],
-      known: { endpoints: [], limits: [], mails: [] },
+      known: { endpoints: [], limits: [], mails: [], providers: [] },
     },
     clock,
   );

@@ -1,0 +1,74 @@
+/** Requests to one provider: only where its issuer and the address rules allow, no redirects, and no large answers. */
+import { isIP } from "node:net";
+import type { Configuration } from "../config/configuration.ts";
+import type { IdentityProvider } from "../config/providers.ts";
+import { bodyTooLarge, guardedFetch } from "../core/guarded-fetch.ts";
+import { classifyAddress, createAddressRules } from "../core/outbound-addresses.ts";
+import { AddressRefused, createGuardedAgents } from "../core/outbound-agents.ts";
+
+/** What requests to providers depend on. */
+export type OutgoingSettings = Pick<Configuration, "fetch" | "notifications" | "production">;
+
+export interface Outgoing {
+  /** Rejects with the reason of the signal, with {@link AddressRefused}, or with an error of Node.js. */
+  send(url: string, init: RequestInit, signal: AbortSignal): Promise<Response>;
+  close(): void;
+}
+
+/** Bytes of an answer. Larger ones are errors. */
+export const MAX_ANSWER_BYTES = 1024 * 1024;
+
+/** As `createAddressRules` takes it. */
+function hostOf(address: string): string {
+  return new URL(address).hostname.replaceAll(/^\[|\]$/g, "");
+}
+
+/** The host of the issuer, where it may be loopback or private. */
+function privateHosts({ issuer, allowPrivate }: IdentityProvider, production: boolean): string[] {
+  const host = hostOf(issuer);
+  const isSpecial = isIP(host) !== 0 && classifyAddress(host).class === "special";
+  return (production && !allowPrivate) || isSpecial ? [] : [host];
+}
+
+/** What the `fetch` of the host application returned, with at most {@link MAX_ANSWER_BYTES}. */
+async function limited(response: Response): Promise<Response> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  const reader = response.body?.getReader();
+  for (;;) {
+    const { value } = (await reader?.read()) ?? {};
+    if (value === undefined) break;
+    size += value.length;
+    if (size > MAX_ANSWER_BYTES) {
+      // The stream may be broken already.
+      await reader?.cancel().catch(() => undefined);
+      throw bodyTooLarge();
+    }
+    chunks.push(value);
+  }
+  const { status, headers } = response;
+  return new Response(reader === undefined ? null : Buffer.concat(chunks), { status, headers });
+}
+
+export function createOutgoing(
+  provider: IdentityProvider,
+  { fetch: ownFetch, notifications, production }: OutgoingSettings,
+): Outgoing {
+  const allowed = [...notifications.allowedReceivers, ...privateHosts(provider, production)];
+  const agents = createGuardedAgents({ rules: createAddressRules(allowed), keep: 0 });
+  const issuer = new URL(provider.issuer);
+  return {
+    async send(address, init, signal) {
+      const url = new URL(address);
+      const isOpen =
+        url.protocol === "http:" && issuer.protocol === "http:" && url.hostname === issuer.hostname;
+      if (url.protocol !== "https:" && !isOpen)
+        throw new AddressRefused("plain http is only allowed at the host of an issuer that has it");
+      signal.throwIfAborted();
+      const sent: RequestInit = { ...init, redirect: "manual", signal };
+      if (ownFetch !== undefined) return limited(await ownFetch(url.href, sent));
+      return guardedFetch(agents, new Request(url, sent), { bytes: MAX_ANSWER_BYTES, beyond: "refuse" });
+    },
+    close: () => agents.close(),
+  };
+}
