@@ -6,6 +6,7 @@ import { exactly, integer, ruled, whenValid } from "../arguments.ts";
 import { addressProblems, DEFAULT_KIND, problem, type SettingProblem } from "./client-kinds.ts";
 import {
   type ClientRows,
+  type ClientRules,
   type KindSettings,
   kindProblems,
   READ_WITH_KIND,
@@ -17,12 +18,6 @@ import { clientIdProblem } from "../text-rules.ts";
 
 /** A longer overlap would defeat the rotation. */
 const MAX_OVERLAP_SECONDS = 365 * 24 * 60 * 60;
-
-/** The configuration that the rules for clients depend on. */
-export interface ClientRules {
-  /** Whether a deployment is reachable from other machines. */
-  readonly production: boolean;
-}
 
 type Shape = Readonly<Record<string, z.ZodType>>;
 

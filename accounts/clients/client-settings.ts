@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { described, textsOf } from "../../config/documented-schema.ts";
+import { nearestKey } from "../../config/nearest-key.ts";
 import { ownValue } from "../../core/untrusted-keys.ts";
 import {
   type ClientKey,
@@ -31,6 +32,8 @@ const MAX_ADDRESSES = 100;
 const MAX_SECRET = 512;
 const MAX_APIS = 100;
 const MAX_SCOPES = 100;
+const MAX_PROVIDERS = 30;
+const PROVIDERS_FORM = `must be a list of at most ${MAX_PROVIDERS} keys of providers`;
 const MAX_LIFETIME_SECONDS = 3650 * 24 * 60 * 60;
 
 const address = ruled(clientAddressProblem);
@@ -135,11 +138,21 @@ const hasAddresses: Question = ({ addresses }) => addresses !== null;
 const isApplication: Question = ({ addresses }) => addresses === "application";
 const isConfidential: Question = ({ confidential }) => confidential;
 
+/** The configuration that the rules for clients depend on. */
+export interface ClientRules {
+  /** Whether a deployment is reachable from other machines. */
+  readonly production: boolean;
+  /** The keys of the providers. Default: not known, so every key is taken. */
+  readonly providers?: readonly string[];
+}
+
 export interface Setting {
   /** What arguments and seeds take. */
   readonly value: z.ZodType;
   /** The same if a deployment is reachable from other machines. Default: no difference. */
   readonly hosted?: z.ZodType;
+  /** What is wrong with a value because of the configuration. The paths are inside the value. */
+  wrong?(value: unknown, rules: ClientRules): readonly SettingProblem[];
   /** Which kinds have it. */
   readonly has: Question;
   /** The value of a client that does not name it, which depends on the kind if it is a function. Missing: it is required. */
@@ -275,6 +288,37 @@ export const SETTINGS = {
     unset: "optional",
     stored: "if set",
   },
+  /**
+   * The keys of the configuration's `providers` that people can sign in to it with; `[]`: none. A provider with `only` is always offered
+   * to its domains. Default: all.
+   */
+  providers: {
+    value: described(
+      z
+        .array(z.string({ error: "must be a string" }), { error: PROVIDERS_FORM })
+        .max(MAX_PROVIDERS, { error: PROVIDERS_FORM })
+        .refine((all) => new Set(all).size === all.length, { error: "must not have a provider twice" })
+        .readonly()
+        .nullish(),
+      { form: "a list of different keys of `providers`" },
+    ),
+    has: signsPeopleIn,
+    unset: null,
+    stored: "if set",
+    shown: texts.nullable(),
+    wrong: (keys: readonly string[] | null, { providers = keys ?? [] }) =>
+      (keys ?? []).flatMap((key, index) => {
+        if (providers.includes(key)) return [];
+        const nearest = nearestKey(key, providers, []);
+        const hint = nearest?.close === true ? `; did you mean ${nearest.path}?` : "";
+        return [problem([index], `is not a key of config.providers${hint}`)];
+      }),
+  },
+  /**
+   * Whether a second factor that a provider with `trustsMfa` vouches for counts for this client, for `second_factor` as well. Default:
+   * `false`.
+   */
+  providers_mfa: { value: flag().optional(), has: signsPeopleIn, unset: false, stored: "if set" },
   /** Overrides of the configuration's `refreshTokens`. Default: none. */
   refresh_tokens: {
     value: refreshRules.readonly().optional(),
@@ -398,6 +442,19 @@ export function kindProblems(rows: ClientRows, { kind, ...settings }: KindSettin
       problem(["refresh_tokens", "rotate"], `must be true: the tokens of a ${kind} client always rotate`),
     );
   return problems;
+}
+
+/** The problems with these settings that depend on the configuration. */
+export function configuredProblems(
+  { settings }: ClientRows,
+  given: Readonly<Record<string, unknown>>,
+  rules: ClientRules,
+): SettingProblem[] {
+  return Object.entries(settings).flatMap(([name, row]: [string, Setting]) =>
+    given[name] === undefined || row.wrong === undefined
+      ? []
+      : row.wrong(given[name], rules).map(({ path, message }) => problem([name, ...path], message)),
+  );
 }
 
 /** `null` and `false` take a setting away. */

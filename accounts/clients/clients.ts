@@ -40,7 +40,7 @@ import {
 } from "./client-record.ts";
 import { clientChanges, newClient, type ClientChanges, type CheckedClient } from "./client-schema.ts";
 import { addedSecret, generateSecret, secretMatches } from "./client-secrets.ts";
-import { kindProblems } from "./client-settings.ts";
+import { configuredProblems, kindProblems } from "./client-settings.ts";
 import { putMarks, readMark, type SeedMark } from "../seed-marks.ts";
 import { clientIdProblem } from "../text-rules.ts";
 import type { AccountServices } from "../services.ts";
@@ -79,8 +79,9 @@ export function createClients({
   const { clientSecrets: secretKey } = keys;
   const { directory } = storage;
   const { kinds } = rows;
-  const changesSchema = clientChanges(rows, { production });
-  const newSchema = newClient(rows, { production });
+  const rules = { production, providers: configuration.providers.map(({ key }) => key) };
+  const changesSchema = clientChanges(rows, rules);
+  const newSchema = newClient(rows, rules);
 
   /** The client after a change. @throws NotFound if there is none. */
   function shown(record: ClientRecord | undefined): Client {
@@ -189,6 +190,7 @@ export function createClients({
 
   function newRecord(client: CheckedClient, client_id: string, secret: ClientSecret): ClientRecord {
     const { kind, jwks, id_token_signed_response_alg: algorithm } = client;
+    refuse(configuredProblems(rows, { ...client }, rules));
     const hasSecret = kinds[kind].confidential && jwks === undefined;
     if (algorithm !== undefined && !keys.signing.inForce().some(({ alg }) => alg === algorithm)) {
       throw new InvalidArgument({
@@ -227,6 +229,7 @@ export function createClients({
   /** The client with other settings. Its codes and tokens belong to the service that people were asked about. */
   function withChanges(before: ClientRecord, changes: ClientChanges): ClientRecord {
     refuse(kindProblems(rows, { ...changes, kind: before.kind }));
+    refuse(configuredProblems(rows, { ...changes }, rules));
     const updated = withSecret(withSettings(rows, before, changes), changes.client_secret);
     const after = updated.service === before.service ? updated : withoutTokens(updated);
     refuse(addressProblems(kinds[after.kind], after, production));
@@ -346,8 +349,8 @@ export function createClients({
           if (!isPublic(before))
             throw new InvalidArgument({ path: "client.client_id", message: "belongs to the service" });
           refuseFixed(rows, before, fresh);
-          const { refresh_tokens: rules } = changes;
-          const merged = rules && { refresh_tokens: { ...before.refresh_tokens, ...rules } };
+          const { refresh_tokens: refresh } = changes;
+          const merged = refresh && { refresh_tokens: { ...before.refresh_tokens, ...refresh } };
           const after = withChanges(before, { ...changes, ...merged });
           const fields = changedMembers(before, after);
           const keepsCredentials = !hasCredentials(before, fresh);

@@ -12,7 +12,7 @@ import type { Arguments } from "../program/arguments.ts";
 import { pathIn } from "../../accounts/arguments.ts";
 import { isObject } from "../../core/untrusted-json.ts";
 import { addressProblems } from "../../accounts/clients/client-kinds.ts";
-import { CLIENT_ROWS, type ClientRows } from "../../accounts/clients/client-settings.ts";
+import { CLIENT_ROWS, type ClientRows, configuredProblems } from "../../accounts/clients/client-settings.ts";
 import { fileProblem, readJsonObject } from "../program/json-file.ts";
 import { readSettings, type Settings } from "../program/settings.ts";
 
@@ -155,7 +155,7 @@ export async function checkConfigFile(
     ...ownProblems({ port, host }),
     ...problemsOf(() => {
       configuration = readConfiguration(config, FILE_KEYS);
-      if (found.length === 0) refuseAddresses(clients, configuration.production, rows);
+      if (found.length === 0) refuseClients(clients, configuration, rows);
     }),
     ...found,
     ...missing,
@@ -170,12 +170,18 @@ export async function checkConfigFile(
   };
 }
 
-/** The rules for addresses depend on the deployments. @throws ConfigurationError naming each address. */
-function refuseAddresses(clients: SeededClients, production: boolean, { kinds }: ClientRows): void {
+/** The rules for clients that depend on the configuration. @throws ConfigurationError naming each setting. */
+function refuseClients(
+  clients: SeededClients,
+  { production, providers }: Configuration,
+  rows: ClientRows,
+): void {
+  const rules = { production, providers: providers.map(({ key }) => key) };
   const problems = clients.flatMap((client, index) =>
-    addressProblems(kinds[client.kind], client, production).map(
-      ({ path, message }) => `${pathIn("config.seed", ["clients", index, ...path])}: ${message}`,
-    ),
+    [
+      ...addressProblems(rows.kinds[client.kind], client, production),
+      ...configuredProblems(rows, { ...client }, rules),
+    ].map(({ path, message }) => `${pathIn("config.seed", ["clients", index, ...path])}: ${message}`),
   );
   if (problems.length > 0) throw new ConfigurationError(problems);
 }

@@ -192,6 +192,10 @@ export interface ClientRecord {
   readonly first_party: boolean;
   /** Whether it requires a second factor of everybody. Missing: no. */
   readonly second_factor?: "required";
+  /** The keys of the providers that it offers. Missing: all. */
+  readonly providers?: readonly string[];
+  /** Whether a second factor that a provider vouches for counts. Missing: no. */
+  readonly providers_mfa?: true;
   /** Overrides of the configuration's `refreshTokens`. */
   readonly refresh_tokens: Partial<RefreshTokenRules>;
   readonly error_status: "documented" | "standard";

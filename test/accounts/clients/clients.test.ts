@@ -45,6 +45,8 @@ describe("a client", () => {
       password_grant: false,
       first_party: true,
       second_factor: "optional",
+      providers: null,
+      providers_mfa: false,
       refresh_tokens: {},
       error_status: "documented",
       id_token_signed_response_alg: "RS256",

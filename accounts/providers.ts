@@ -1,0 +1,40 @@
+/** What providers mean for clients and accounts (decisions.md, Signing in with another provider, Domains). */
+import type { Configuration } from "../config/configuration.ts";
+import type { IdentityProvider } from "../config/providers.ts";
+import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
+import { domainOf, readName } from "./names.ts";
+
+/** Whether a client offers this provider to everybody. One with `only` is offered to its domains in any case. */
+export function offersProvider(
+  { providers }: Pick<ClientRecord, "providers">,
+  { key }: Pick<IdentityProvider, "key">,
+): boolean {
+  return providers?.includes(key) ?? true;
+}
+
+/**
+ * The provider of the domain of an address, in whatever form it was typed. It depends on nothing else, so it says nothing about
+ * accounts. `undefined` for a username, and for a domain that no provider has.
+ */
+export function providerForDomain(
+  providers: readonly IdentityProvider[],
+  typed: string,
+): IdentityProvider | undefined {
+  const name = readName(typed);
+  if (name === undefined || !name.includes("@")) return undefined;
+  const domain = domainOf(name);
+  return providers.find(({ domains }) => domains.includes(domain));
+}
+
+/**
+ * The provider that an account signs in with and with nothing else: its confirmed address is in a domain of a provider with `only`.
+ * `undefined` for operators of the service, who may have to repair the provider.
+ */
+export function onlyProvider(
+  { providers, operators }: Pick<Configuration, "providers" | "operators">,
+  account: Pick<AccountRecord, "sub" | "email" | "email_verified">,
+): IdentityProvider | undefined {
+  if (!account.email_verified || operators.includes(account.sub)) return undefined;
+  const provider = providerForDomain(providers, account.email);
+  return provider?.only === true ? provider : undefined;
+}
