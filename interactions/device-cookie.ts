@@ -26,13 +26,16 @@ export interface DeviceCookies {
   write(ctx: CookieContext, account: DeviceAccount): void;
   /** Remembers a reset. Until a complete sign-in it counts at the form only. */
   writeReset(ctx: CookieContext, account: DeviceAccount): void;
-  /** Whether somebody has signed in with a passkey in this browser. */
-  prefersPasskey(ctx: CookieRequest): boolean;
+  /** The way that the page offers first: a passkey, or the provider with this key, as sent: it may be of no provider. */
+  lastWay(ctx: CookieRequest): { readonly prefers?: "passkey"; readonly lastProvider?: string };
   /** The cookie that says that this browser need not show the second factor, as sent: it may be anything. */
   remembered(ctx: CookieRequest): string | undefined;
   remember(ctx: CookieContext, browser: { readonly cookie: string; readonly lifetimeSeconds: number }): void;
-  /** From now on the page offers passkeys first. The cookie says nothing else, so no one can be told apart by it. */
-  preferPasskey(ctx: CookieContext): void;
+  /**
+   * From now on the page offers passkeys first, or the provider with this key. The cookie says nothing else, so no one can be told
+   * apart by it.
+   */
+  keepLastWay(ctx: CookieContext, way: "passkey" | { readonly provider: string }): void;
 }
 
 /** 90 days. */
@@ -41,6 +44,9 @@ const MAX_ACCOUNTS = 5;
 /** The id and, for each account, two concatenated signatures. */
 const VALUE = /^[\w-]{22}(?:\.[\w-]{86}){1,5}$/;
 const SIGNATURE_CHARACTERS = 43;
+/** The value for a passkey: no provider has such a key. */
+const PASSKEY = "1";
+const PROVIDER_KEY = /^[a-z][a-z0-9-]{0,31}$/;
 
 /** The text of the first signature, which finds the account whatever its password is. */
 const ofAccount = (id: string, { sub }: DeviceAccount): string => JSON.stringify(["device", id, sub]);
@@ -55,18 +61,18 @@ const ofReset = (id: string, account: DeviceAccount): string => `reset ${ofPassw
 /**
  * @param parts.signer cookies signed with any of its keys are valid.
  * @param parts.name name of the cookie.
- * @param parts.passkeyName name of the cookie that says that a passkey was used here.
+ * @param parts.wayName name of the cookie that says that a passkey or a provider was used here.
  * @param parts.rememberedName name of the cookie of a browser that need not show the second factor.
  */
 export function createDeviceCookies({
   signer,
   name,
-  passkeyName,
+  wayName,
   rememberedName,
 }: {
   readonly signer: Signer;
   readonly name: string;
-  readonly passkeyName: string;
+  readonly wayName: string;
   readonly rememberedName: string;
 }): DeviceCookies {
   /** The id, and the signatures of each account. */
@@ -111,10 +117,15 @@ export function createDeviceCookies({
       const { secure } = ctx.exchange.deployment;
       setCookie(ctx, { name: rememberedName, value, lifetimeSeconds, secure });
     },
-    prefersPasskey: (ctx) => readCookie(ctx, passkeyName) === "1",
-    preferPasskey(ctx) {
+    lastWay(ctx) {
+      const value = readCookie(ctx, wayName) ?? "";
+      if (value === PASSKEY) return { prefers: "passkey" };
+      return PROVIDER_KEY.test(value) ? { lastProvider: value } : {};
+    },
+    keepLastWay(ctx, way) {
       const { secure } = ctx.exchange.deployment;
-      setCookie(ctx, { name: passkeyName, value: "1", lifetimeSeconds: LIFETIME_SECONDS, secure });
+      const value = way === "passkey" ? PASSKEY : way.provider;
+      setCookie(ctx, { name: wayName, value, lifetimeSeconds: LIFETIME_SECONDS, secure });
     },
   };
 }

@@ -98,7 +98,7 @@ export function createSignInFlow(services: StepServices): SignInFlow {
       signIn && {
         ...signIn,
         ...(link !== undefined && { link }),
-        ...(devices.prefersPasskey(ctx) && { prefers: "passkey" }),
+        ...devices.lastWay(ctx),
       }
     );
   }

@@ -154,7 +154,7 @@ function cookiesOf({
     devices: createDeviceCookies({
       signer: createSigner(keys.forms),
       name: hostCookieName(configuration, "device"),
-      passkeyName: hostCookieName(configuration, "passkey"),
+      wayName: hostCookieName(configuration, "way"),
       rememberedName: hostCookieName(configuration, "remembered"),
     }),
   };

@@ -154,11 +154,15 @@ function complete(
   entry: Entry,
   services: StepServices,
   record: AccountRecord,
-  { at, amr, stepUp, canAddPasskey }: Proven,
+  { at, amr, stepUp, canAddPasskey, provider }: Proven,
   shown: readonly string[],
 ): Promise<Outcome> {
   const all = [...new Set([...amr, ...shown])];
   if (stepUp) return proceed(entry, services, record, { at, amr: all, stepUp });
-  const now = { at: seconds(services.configuration.clock), amr: all };
+  const now = {
+    at: seconds(services.configuration.clock),
+    amr: all,
+    ...(provider !== undefined && { provider }),
+  };
   return proceed(entry, services, record, { ...now, ...(canAddPasskey && { canAddPasskey }) });
 }

@@ -140,14 +140,18 @@ export async function proceed(
   entry: Entry,
   services: StepServices,
   record: AccountRecord,
-  shown: Pick<Proven, "at" | "amr" | "stepUp" | "canAddPasskey">,
+  shown: Pick<Proven, "at" | "amr" | "stepUp" | "canAddPasskey" | "provider">,
 ): Promise<Outcome> {
   const { ctx, signIn } = entry;
   const { accounts, devices, newBrowsers, offers, units } = services;
   const needsFactor = hasSecondFactor(record) && !shown.amr.includes("mfa");
   const remembered = needsFactor && !shown.stepUp && (await isRemembered(entry, services, record));
-  const proven = { ...provenOf(record, shown.at, shown.amr), ...(remembered && { remembered }) };
-  const { canAddPasskey } = shown;
+  const { canAddPasskey, provider } = shown;
+  const proven = {
+    ...provenOf(record, shown.at, shown.amr),
+    ...(remembered && { remembered }),
+    ...(provider !== undefined && { provider }),
+  };
   if (needsFactor && !remembered)
     return {
       kind: "next",
@@ -296,7 +300,7 @@ export async function finishSignIn(
   { ctx, signIn }: Entry,
   services: StepServices,
   record: AccountRecord,
-  shown: Pick<Proven, "at" | "amr" | "remembered">,
+  shown: Pick<Proven, "at" | "amr" | "remembered" | "provider">,
 ): Promise<Outcome> {
   const { units, events, audit, devices, protocol } = services;
   const { client_id } = signIn.client;
@@ -305,7 +309,8 @@ export async function finishSignIn(
   const caller = callerOf(ctx, { kind: "account", id: record.sub });
   units.current()?.whenCommitted(() => {
     devices.write(ctx, record);
-    if (acrOf(shown.amr) === ACR_PASSKEY) devices.preferPasskey(ctx);
+    if (shown.provider !== undefined) devices.keepLastWay(ctx, { provider: shown.provider });
+    else if (acrOf(shown.amr) === ACR_PASSKEY) devices.keepLastWay(ctx, "passkey");
     events.emit("sign_in.success", success);
     audit.note({ ...caller, action: ACTION, client: client_id, subject: record.sub });
   });

@@ -78,6 +78,8 @@ export interface Proven {
   readonly amr: readonly string[];
   /** The kinds of the account's ways to sign in then. */
   readonly ways: readonly string[];
+  /** The key of the provider that the person came by. */
+  readonly provider?: string;
   /** The person is signed in, and shows only what is missing; `at` is the time of that sign-in. */
   readonly stepUp?: true;
   /** The browser is remembered: the second factor was not shown. */

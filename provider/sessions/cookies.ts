@@ -36,7 +36,7 @@ export const browserCookieName = (configuration: Configuration): string =>
 /** The cookies that browsers keep between sign-ins. With https, they are bound to the host. */
 export function hostCookieName(
   configuration: Configuration,
-  purpose: "device" | "passkey" | "remembered",
+  purpose: "device" | "way" | "remembered",
 ): string {
   return `${allSecure(configuration) ? "__Host-" : ""}${cookieName(configuration, purpose)}`;
 }

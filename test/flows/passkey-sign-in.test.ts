@@ -98,7 +98,7 @@ describe("a passkey on the first page", () => {
     const asked = await firstPage();
     expect(namesOf(asked.step).slice(0, 2)).toEqual(["submit", "passkey"]);
     await use(asked);
-    const cookie = asked.visitor.browser.jar.all().find(({ name }) => name.includes("_passkey_"));
+    const cookie = asked.visitor.browser.jar.all().find(({ name }) => name.includes("_way_"));
     expect(cookie?.value).toBe("1");
     const again = await firstPage({ prompt: "login" }, asked.visitor);
     expect(namesOf(again.step).slice(0, 2)).toEqual(["passkey", "submit"]);

@@ -18,7 +18,7 @@ function cookies(...keys: KeyObject[]) {
   return createDeviceCookies({
     signer: createSigner(keys),
     name: NAME,
-    passkeyName: "passkey",
+    wayName: "way",
     rememberedName: "remembered",
   });
 }
@@ -187,5 +187,32 @@ describe("an invalid device cookie", () => {
         expect(reads(after([BOB], cookie), BOB)).toBeDefined();
       }),
     );
+  });
+});
+
+describe("the cookie of the way that was used last", () => {
+  const lastOf = (...values: readonly string[]) =>
+    devices.lastWay(request(values.map((value) => `way=${value}`).join("; ")));
+
+  it("holds the key of the provider alone, until another provider or a passkey is used [D-PROV-141]", () => {
+    const ctx = request();
+    devices.keepLastWay(ctx, { provider: "corp-id" });
+    devices.keepLastWay(ctx, "passkey");
+    const attributes = "; Path=/; Max-Age=7776000; HttpOnly; SameSite=Lax; Secure";
+    expect(ctx.set).toEqual([`way=corp-id${attributes}`, `way=1${attributes}`]);
+    expect(lastOf("corp-id")).toEqual({ lastProvider: "corp-id" });
+    expect(lastOf("1")).toEqual({ prefers: "passkey" });
+  });
+
+  it.each(["", "1a", "Google", "-a", "a".repeat(33), "a b", "a<b", "2", "passkey=1"])(
+    "counts for nothing unless it is a key: %j [D-PROV-141]",
+    (value) => {
+      expect(lastOf(value)).toEqual({});
+    },
+  );
+
+  it("counts for nothing if there are two", () => {
+    expect(lastOf("google", "corp")).toEqual({});
+    expect(devices.lastWay(request())).toEqual({});
   });
 });

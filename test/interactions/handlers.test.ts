@@ -67,7 +67,7 @@ function memoryFlow(
     units: { current: () => undefined, required: () => ({ refund: settle, alongside: settle }) },
     events: { emit: () => undefined },
     audit: { note: () => undefined, noteRefusal: () => undefined },
-    devices: { has: () => false, prefersPasskey: () => false, read: () => undefined, write: () => undefined },
+    devices: { has: () => false, lastWay: () => ({}), read: () => undefined, write: () => undefined },
     secondFactors: {},
     passwordCheck: {
       async check({ name, password }: PasswordTry): Promise<CheckedPassword> {
