@@ -35,13 +35,13 @@ import { AUTHENTICATOR_APP } from "../records/factors/factor-kinds.ts";
 import { createAccountFactors, withoutFactorsSince } from "./factors/account-factors.ts";
 import { type FirstWay, type NewPassword, withReview } from "./factors/factor.ts";
 import { appRecord, createFactorWriter } from "./factors/factor-writer.ts";
-import { createAccountIdentities } from "./identities/account-identities.ts";
+import { createAccountIdentities, withoutLateIdentities } from "./identities/account-identities.ts";
 import { createSignIns } from "./passwords/authenticate.ts";
 import { createConsents } from "./clients/consents.ts";
 import { type Account, type Accounts, accounts } from "./operations/accounts.ts";
 import { facade, type Handlers } from "./operations/operation.ts";
 import { requireRoles } from "./roles.ts";
-import { canSignIn, hasWay, isReplaceable } from "./ways/ways.ts";
+import { canSignIn, hasWay, isIdentity, isReplaceable } from "./ways/ways.ts";
 import { putMarks, readMark, type SeedMark } from "./seed-marks.ts";
 import { FULL_NAME, type NamedPerson, normalName, readName } from "./names.ts";
 import type { FieldValues, PersonFields } from "./profile-fields.ts";
@@ -165,15 +165,19 @@ export function createAccounts(
     let hash: Promise<string> | undefined;
     // The person waits, while an operator's command can.
     const party = generation === undefined ? undefined : `account ${sub}`;
-    const { record } = await writer.change(sub, caller, async (before) => {
+    const { record } = await writer.change(sub, caller, async (before, tx) => {
       if (before === undefined) throw noAccount();
       // Hashing takes a while: meanwhile the owner may have chosen a new password and ended this session.
       if (generation !== undefined && before.sessions_generation !== generation)
         throw new ConditionFailed("the session has ended");
       await passwords.check(password, passwordNames(before));
-      const after = withPassword(before, await (hash ??= passwords.hash(password, party)), seconds(clock));
+      const chosen = await (hash ??= passwords.hash(password, party));
+      const { left, ...removed } = withoutLateIdentities(tx, before, clock, { keepsFirst: true });
+      const after = withPassword(left, chosen, seconds(clock));
       const mails = notices.passwordChanged(after);
-      return { action: "account.password_changed", record: after, keepSession, mails };
+      // Whoever knew the old password may have linked the others, even long ago.
+      const reviewed = hasWay(left, isIdentity) ? withReview(after) : after;
+      return { action: "account.password_changed", record: reviewed, keepSession, mails, ...removed };
     });
     if (record === undefined) throw noAccount();
     const { sessions_generation, tokens_generation } = record;
@@ -272,10 +276,16 @@ export function createAccounts(
     },
 
     async resetPassword(within, sub, password_hash, as, caller) {
-      const decide: Decide = (before) => {
+      const decide: Decide = (before, tx) => {
         if (!isStill(before, as)) return undefined;
-        const after = withReview(withPassword(before, password_hash, seconds(clock)));
-        return { action: "account.password_reset", record: after, mails: notices.passwordChanged(after) };
+        const { left, ...removed } = withoutLateIdentities(tx, before, clock, { keepsFirst: false });
+        const record = withReview(withPassword(left, password_hash, seconds(clock)));
+        return {
+          action: "account.password_reset",
+          record,
+          mails: notices.passwordChanged(record),
+          ...removed,
+        };
       };
       const { changed, record } = await writer.change(sub, caller, decide, { within });
       return changed ? record : undefined;

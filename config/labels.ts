@@ -1,9 +1,11 @@
 /** Names that people read on the pages: one text, or one for each language. */
 import { z } from "zod";
+import { closestLocale } from "../core/texts.ts";
+import { ownValue } from "../core/untrusted-keys.ts";
 import { described, text } from "./documented-schema.ts";
 import { isLanguageTag, isPrintable } from "./value-forms.ts";
 
-const label = text(
+const oneLabel = text(
   80,
   (words) => words.trim() !== "" && isPrintable(words) && !/[{}]/u.test(words),
   "a text of 1 to 80 characters for people to read, without `{` and `}`",
@@ -16,9 +18,20 @@ export const LABEL_FORM =
 export type Label = string | Readonly<Record<string, string>>;
 
 export const localLabel: z.ZodType<Label, Label> = described(
-  z.union([label, z.record(z.string(), label).readonly()]),
+  z.union([oneLabel, z.record(z.string(), oneLabel).readonly()]),
   { form: LABEL_FORM },
 );
+
+/**
+ * A label in a language. Without a text for it: the English one, or else the first. Labels can't be inflected, so texts take
+ * them as they are.
+ */
+export function labelIn(label: Label, locale: string): string {
+  if (typeof label === "string") return label;
+  const languages = Object.keys(label);
+  const language = closestLocale(languages, [locale, "en"]) ?? languages[0] ?? "";
+  return ownValue(label, language) ?? "";
+}
 
 /** Reports a problem. @param key below the object that is checked. */
 export type Found = (problem: string, ...key: readonly string[]) => void;

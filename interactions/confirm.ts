@@ -7,7 +7,11 @@ import type { ConfirmPage } from "../provider/pages.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ConfirmationPurpose } from "../records/people/confirmation-kinds.ts";
 import { shownEmail } from "../accounts/names.ts";
-import type { EarlierAddress } from "../accounts/people/address-changes.ts";
+import type { Enrolments } from "../accounts/factors/enrolment.ts";
+import type { Identities } from "../accounts/identities/identities.ts";
+import type { AddressChanges } from "../accounts/people/address-changes.ts";
+import type { Pending } from "../accounts/people/confirmations.ts";
+import { type Label, labelIn } from "../config/labels.ts";
 import type { AskedAt } from "../accounts/people/requests.ts";
 import type { Signer } from "../core/sealing.ts";
 import type { Translator } from "../core/texts.ts";
@@ -28,9 +32,11 @@ export const ELSEWHERE = "elsewhere";
 /** A link confirms nothing in this browser, or nothing any more, or undoes a change. */
 interface ConfirmLocals {
   readonly accountUrl: string;
-  readonly kind: "elsewhere" | "gone" | "undo" | "undo-factor";
+  readonly kind: "elsewhere" | "gone" | "undo" | "undo-factor" | "undo-identity";
   /** `undo`: the address that comes back. */
   readonly email?: string;
+  /** `undo-identity`: the provider. */
+  readonly provider?: Label;
   /** The form that undoes the change. */
   readonly form?: { readonly action: string; readonly csrf: string };
   /** Why the change can't be undone: another account has the address, or the account is disabled. */
@@ -50,18 +56,25 @@ const TEXTS: Readonly<
   blocked: { heading: "undo.blocked.title", text: "undo.blocked" },
   undo: { heading: "undo.title", text: "undo.text", submit: "undo.submit" },
   "undo-factor": { heading: "undo.factor.title", text: "undo.factor.text", submit: "undo.factor.submit" },
+  "undo-identity": {
+    heading: "undo.identity.title",
+    text: "undo.identity.text",
+    submit: "undo.identity.submit",
+  },
 };
 
 export const confirmPage: DescribedPage<ConfirmLocals> = {
   view: "confirm",
-  locals(t, { accountUrl, kind, email = "", form, problem }) {
+  locals(t, locals) {
+    const { accountUrl, kind, form, problem } = locals;
     const { heading, text, submit } = TEXTS[problem ?? kind];
+    const values = valuesOf(t, locals);
     return {
-      heading: t(heading),
-      text: t(text, { email }),
+      heading: t(heading, values),
+      text: t(text, values),
       layout: "end",
       accountUrl,
-      submit: submit === undefined ? "" : t(submit),
+      submit: submit === undefined ? "" : t(submit, values),
       action: problem === undefined ? (form?.action ?? "") : "",
       csrf: form?.csrf ?? "",
     };
@@ -69,17 +82,24 @@ export const confirmPage: DescribedPage<ConfirmLocals> = {
   describe: describeUndo,
 };
 
+const valuesOf = (t: Translator, { email = "", provider = "" }: ConfirmLocals) => ({
+  email,
+  name: labelIn(provider, t.locale),
+});
+
 /** The step `undo`, which belongs to no sign-in. Other links are 410 for programs. */
-function describeUndo(t: Translator, { kind, email = "", form, problem }: ConfirmLocals): StepDescription {
+function describeUndo(t: Translator, locals: ConfirmLocals): StepDescription {
+  const { kind, form, problem } = locals;
   const { heading, text, submit = "" } = TEXTS[kind];
+  const values = valuesOf(t, locals);
   return {
     step: "undo",
     client: NO_CLIENT,
-    title: t(heading),
-    text: [t(text, { email }), t("undo.effect")].join("\n"),
+    title: t(heading, values),
+    text: [t(text, values), t("undo.effect")].join("\n"),
     fields: [],
     problems: problem === undefined ? [] : [{ code: problem, text: t(`undo.${problem}`), fields: [] }],
-    actions: [{ name: "submit", label: t(submit), method: "POST", href: form?.action ?? "" }],
+    actions: [{ name: "submit", label: t(submit, values), method: "POST", href: form?.action ?? "" }],
     csrf: form?.csrf ?? "",
     locale: t.locale,
     expires_in: LINK_COOKIE_SECONDS,
@@ -94,6 +114,20 @@ const STEP_OF: Readonly<Record<Extract<ConfirmationPurpose, "registration" | "pa
   registration: "confirm-email",
   "password-reset": "new-password",
 };
+
+/** What the page needs to know of what a link is for. */
+interface Undoable {
+  /** The address that comes back, or that a new password is for. */
+  readonly email?: string;
+  /** The key of the provider. */
+  readonly provider?: string;
+}
+
+/** A change that a link undoes. */
+interface Undoing {
+  readonly shown: Pick<ConfirmLocals, "kind" | "email" | "provider">;
+  readonly by: Pick<AddressChanges | Enrolments | Identities, "undo"> | undefined;
+}
 
 /** The text that the hidden field signs. */
 const formOf = (token: string): string => `confirm ${token}`;
@@ -122,8 +156,13 @@ export function createConfirmHandlers(
     links,
     devices,
     secondFactors: { enrolments },
+    identities,
+    configuration,
     clock,
-  }: Pick<PageServices, "pages" | "people" | "links" | "devices" | "secondFactors" | "clock">,
+  }: Pick<
+    PageServices,
+    "pages" | "people" | "links" | "devices" | "secondFactors" | "identities" | "configuration" | "clock"
+  >,
   { offers, forms }: { readonly offers: Offers; readonly forms: Signer },
 ): ConfirmPage {
   const csrfOf = (link: string): string => forms.sign(formOf(link));
@@ -134,15 +173,26 @@ export function createConfirmHandlers(
     return { deployment: ctx.exchange.deployment.kind, caller, address: ctx.exchange.address, locale };
   }
 
-  /** Asks whether to undo a change of address, or a first second factor: then `email` is `undefined`. */
+  /** What a link undoes, in the words of the page, and how; `undefined`: it undoes nothing. */
+  function undoingOf({ purpose, extra }: Pick<Pending<Undoable>, "purpose" | "extra">): Undoing | undefined {
+    if (purpose === "factor-undo") return { shown: { kind: "undo-factor" }, by: enrolments };
+    if (purpose === "address-undo")
+      return { shown: { kind: "undo", email: shownEmail(extra.email ?? "") }, by: people.addressChanges };
+    if (purpose !== "identity-undo") return undefined;
+    const { provider = "" } = extra;
+    const name = configuration.providers.find(({ key }) => key === provider)?.name ?? provider;
+    return { shown: { kind: "undo-identity", provider: name }, by: identities };
+  }
+
+  /** Asks whether to undo a change. */
   function undo(
     ctx: ServiceContext,
     link: string,
-    email: string | undefined,
+    { shown: what }: Undoing,
     problem?: ConfirmLocals["problem"],
   ): Reply {
     return message(ctx, problem === undefined ? 200 : 400, {
-      ...(email === undefined ? { kind: "undo-factor" } : { kind: "undo", email }),
+      ...what,
       form: { action: pathOf(ctx), csrf: csrfOf(link) },
       ...(problem !== undefined && { problem }),
     });
@@ -196,17 +246,17 @@ export function createConfirmHandlers(
       return { kind: "leave", location: pathOf(ctx) };
     }
     const link = links.read(ctx);
-    const pending =
-      link === undefined ? undefined : await people.confirmations.findByLink<EarlierAddress>(link);
+    const pending = link === undefined ? undefined : await people.confirmations.findByLink<Undoable>(link);
     if (link === undefined || pending === undefined) {
       links.clear(ctx);
       return gone(ctx);
     }
     const { purpose, interaction, extra } = pending;
-    if (purpose === "address-undo") return undo(ctx, link, shownEmail(extra.email));
-    if (purpose === "factor-undo") return undo(ctx, link, undefined);
-    // Its mail brings a code and no link.
-    if (purpose === "factor-enrolment" || purpose === "identity-undo") return gone(ctx);
+    const undoing = undoingOf(pending);
+    if (undoing !== undefined) return undo(ctx, link, undoing);
+    // The mails of all others bring a code and no link.
+    if (purpose !== "address-change" && purpose !== "registration" && purpose !== "password-reset")
+      return gone(ctx);
     if (purpose === "address-change") return { kind: "leave", location: `${path}/account/email` };
     const isElsewhere = new URLSearchParams(ctx.querystring).has(ELSEWHERE) || interaction === undefined;
     // Only the browser that has the sign-in can show this step. Others come back here.
@@ -214,32 +264,32 @@ export function createConfirmHandlers(
       return { kind: "leave", location: `${path}/interaction/${interaction}/${STEP_OF[purpose]}` };
     if (purpose === "registration")
       return { kind: "gone", browser: message(ctx, 200, { kind: "elsewhere" }) };
-    return passwordStep(ctx, { link, username: shownEmail(extra.email) });
+    return passwordStep(ctx, { link, username: shownEmail(extra.email ?? "") });
   }
 
   /** The change is undone: the person chooses a new password. */
   async function undone(ctx: ServiceContext, reset: string): Promise<Reply> {
     links.write(ctx, reset);
-    const pending = await people.confirmations.findByLink<EarlierAddress>(reset);
+    const pending = await people.confirmations.findByLink<Undoable>(reset);
     if (pending === undefined) return gone(ctx);
-    const step = passwordStep(ctx, { link: reset, username: shownEmail(pending.extra.email) });
+    const step = passwordStep(ctx, { link: reset, username: shownEmail(pending.extra.email ?? "") });
     return { kind: "next", location: pathOf(ctx), shown: step };
   }
 
   async function act(ctx: ServiceContext, link: string, values: Values): Promise<Reply> {
-    const { confirmations, passwordResets, addressChanges } = people;
-    if (passwordResets === undefined || addressChanges === undefined) return gone(ctx);
-    const pending = await confirmations.findByLink<EarlierAddress>(link);
+    const { confirmations, passwordResets } = people;
+    if (passwordResets === undefined) return gone(ctx);
+    const pending = await confirmations.findByLink<Undoable>(link);
     if (pending === undefined) return used(ctx);
-    const isFactor = pending.purpose === "factor-undo";
-    if (isFactor || pending.purpose === "address-undo") {
-      const result = await (isFactor ? enrolments : addressChanges)?.undo(link, askedAt(ctx));
+    const undoing = undoingOf(pending);
+    if (undoing !== undefined) {
+      const result = await undoing.by?.undo(link, askedAt(ctx));
       if (result?.kind === "undone") return undone(ctx, result.reset);
       if (result?.kind !== "taken" && result?.kind !== "blocked") return used(ctx);
-      return undo(ctx, link, isFactor ? undefined : shownEmail(pending.extra.email), result.kind);
+      return undo(ctx, link, undoing, result.kind);
     }
     const password = values.get("password") ?? "";
-    const owner = { link, username: shownEmail(pending.extra.email) };
+    const owner = { link, username: shownEmail(pending.extra.email ?? "") };
     if (password === "") return passwordStep(ctx, owner, [{ code: "required", fields: ["password"] }]);
     const result = await passwordResets.finish({ link }, password, askedAt(ctx));
     const outcome = outcomeOf(result, offers);

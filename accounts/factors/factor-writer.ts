@@ -77,20 +77,35 @@ interface FactorAddition {
   put(): Promise<readonly string[]>;
 }
 
+/** What a mail about a change is about, and the link that undoes it. */
+interface WithUndo {
+  readonly kind?: MailKind;
+  readonly undo?: ReturnType<Confirmations["prepare"]> | undefined;
+}
+
 /** Stores and mails what a change of factors needs besides the account. */
 export interface FactorWriter {
   /** Puts new recovery codes in place of the old ones. */
   putRecoveryCodes(tx: Transaction, sub: string): readonly string[];
   /**
    * Mail about a change, to the address that guards the factors and to the current one.
-   * @param link undoes it.
+   * @param as.kind default: `factors-changed`. @param as.undo what undoes the change: only the first address gets its link.
    */
   notices(
     tx: Transaction,
     account: AccountRecord,
     params: NewMail["params"],
-    link?: string,
+    as?: WithUndo,
   ): Promise<NewMail[]>;
+  /**
+   * A link that undoes a change, to be stored with it. It can take over the account, so it never goes to an address that was
+   * not confirmed: then, and without mail, it is `undefined`.
+   */
+  undoLink(
+    tx: Transaction,
+    account: AccountRecord,
+    wanted: Parameters<Confirmations["prepare"]>[0],
+  ): Promise<ReturnType<Confirmations["prepare"]> | undefined>;
   /** What adding a factor means for this account. Nothing is put yet. */
   addition(tx: Transaction, account: AccountRecord, factor: NewFactor): Promise<FactorAddition>;
   /** The same for what a new account signs in with. @throws AlreadyExists when the identity belongs to an account: nothing is put. */
@@ -128,20 +143,26 @@ export function createFactorWriter(services: Services): FactorWriter {
     tx: Transaction,
     account: AccountRecord,
     params: NewMail["params"],
-    link?: string,
+    { kind = "factors-changed", undo }: WithUndo = {},
   ): Promise<NewMail[]> {
     if (mailDeployment === undefined) return [];
     const { email: guard } = await guardAddress(tx, confirmations, account, clock);
-    const about = {
-      kind: "factors-changed" satisfies MailKind,
-      deployment: mailDeployment,
-      at: clock.now(),
-    } as const;
+    const about = { kind, deployment: mailDeployment, at: clock.now() };
     const guarded = noticeTo(
       { ...account, email: guard },
-      { ...about, params: { ...params, ...(link !== undefined && { link }) } },
+      { ...about, params: { ...params, ...(undo && { link: undo.link }) } },
     );
     return guard === account.email ? [guarded] : [guarded, noticeTo(account, { ...about, params })];
+  }
+
+  async function undoLink(
+    tx: Transaction,
+    account: AccountRecord,
+    wanted: Parameters<Confirmations["prepare"]>[0],
+  ): ReturnType<FactorWriter["undoLink"]> {
+    if (mailDeployment === undefined) return undefined;
+    const { email_verified } = await guardAddress(tx, confirmations, account, clock);
+    return email_verified ? confirmations.prepare(wanted) : undefined;
   }
 
   async function putPasskey(tx: Transaction, sub: string, passkey: NewPasskey["passkey"]): Promise<void> {
@@ -154,6 +175,7 @@ export function createFactorWriter(services: Services): FactorWriter {
   const writer: FactorWriter = {
     putRecoveryCodes,
     notices,
+    undoLink,
     async first(tx, account, way) {
       if (way.kind === "identity") {
         const addition = await identityAddition(tx, account, way.identity, { ...services, registered: true });
@@ -170,15 +192,12 @@ export function createFactorWriter(services: Services): FactorWriter {
     async addition(tx, account, factor) {
       const { sub } = account;
       const isFirst = !hasSecondFactor(account);
-      const guard = await guardAddress(tx, confirmations, account, clock);
-      // The link can take over the account, so it never goes to an address that was not confirmed.
-      const undo =
-        isFirst && guard.email_verified && mailDeployment !== undefined
-          ? confirmations.prepare({ purpose: "factor-undo", subject: sub, extra: {} })
-          : undefined;
+      const undo = isFirst
+        ? await undoLink(tx, account, { purpose: "factor-undo", subject: sub, extra: {} })
+        : undefined;
       return {
         ways: { ...account.ways, ...added(account, factor), generation: factorsGeneration(account) + 1 },
-        mails: await notices(tx, account, { change: `${factor.kind}-added` }, undo?.link),
+        mails: await notices(tx, account, { change: `${factor.kind}-added` }, { undo }),
         async put() {
           if (factor.kind === "app")
             tx.overwrite(AUTHENTICATOR_APP.record(appRecord(services, sub, factor.secret, factor.lastStep)));

@@ -52,7 +52,8 @@ export function isReviewed(account: WayOwner): boolean {
  * (decisions.md, Lost factors).
  */
 export function withReview(account: AccountRecord): AccountRecord {
-  return isReviewed(account) ? { ...account, ways: { ...account.ways, review: "due" } } : account;
+  const { review: _earlier, ...ways } = account.ways;
+  return { ...account, ways: isReviewed(account) ? { ...ways, review: "due" } : ways };
 }
 
 /** How long a person who was asked to add a passkey is not asked again. */

@@ -5,13 +5,23 @@
 import { type Clock, seconds } from "../../core/clock.ts";
 import { AlreadyExists } from "../../core/errors.ts";
 import type { Sealer } from "../../core/sealing.ts";
+import type { AuditDetail } from "../../records/audit/audit-event.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import type { Transaction } from "../../records/records.ts";
 import { isDisabled } from "../account.ts";
 import { withoutSessions, withPassword } from "../account-access.ts";
 import type { AccountWriter } from "../account-change.ts";
 import { withReview } from "../factors/factor.ts";
 import type { FactorWriter } from "../factors/factor-writer.ts";
-import { WAYS, withoutWays } from "../ways/ways.ts";
-import { identityAddition, type IdentityChanges, type NotLinked } from "./identity.ts";
+import { isIdentity, WAYS, withoutWays } from "../ways/ways.ts";
+import { emailProblem } from "../names.ts";
+import {
+  identityAddition,
+  type IdentityChanges,
+  isLinkedLately,
+  type NotLinked,
+  type UndoableLink,
+} from "./identity.ts";
 
 export function createAccountIdentities(
   writer: AccountWriter,
@@ -43,11 +53,24 @@ export function createAccountIdentities(
             throw error;
           }
           if (links.some((link) => link.provider === provider)) return { refused: "full" };
+          const undo = await changes.undoLink(tx, before, {
+            purpose: "identity-undo",
+            subject: addition.id,
+            extra: { sub, provider } satisfies UndoableLink,
+          });
+          const address = identity.email;
+          const params = {
+            provider,
+            ...(address !== undefined && emailProblem(address) === undefined && { address }),
+          };
+          const mails = await changes.notices(tx, before, params, { kind: "identity-linked", undo });
           addition.put();
+          if (undo !== undefined) tx.overwrite(undo.record);
           return {
             action: "account.identity_linked",
             record: { ...withoutSessions(before), ways: addition.ways },
             keepSession: as?.keepSession,
+            mails,
             detail: { provider },
             result: addition.id,
           };
@@ -64,7 +87,7 @@ export function createAccountIdentities(
         async (before, tx) => {
           if (before === undefined || isDisabled(before)) return undefined;
           const link = before.ways.provider?.links.find((each) => each.id === id);
-          const left = link && withoutWays(before, (each, { kind }) => kind === "provider" && each === id);
+          const left = link && withoutWays(before, (each, way) => isIdentity(way) && each === id);
           if (link === undefined || left === undefined) return undefined;
           for (const ref of left.records) tx.remove(ref);
           const detail = { provider: link.provider };
@@ -81,4 +104,25 @@ export function createAccountIdentities(
     },
   };
   return { internals };
+}
+
+/**
+ * The account without the identities that were linked in the last seven days: whoever knew the old password may have linked
+ * one (decisions.md, Linking).
+ * @param keepsFirst whether the one stays that the account was registered with.
+ * @returns the account, and what the audit says about it.
+ */
+export function withoutLateIdentities(
+  tx: Transaction,
+  account: AccountRecord,
+  clock: Clock,
+  { keepsFirst }: { readonly keepsFirst: boolean },
+): { readonly left: AccountRecord; readonly detail?: AuditDetail } {
+  const late = (account.ways.provider?.links ?? []).filter(
+    (link) => isLinkedLately(link, clock) && !(keepsFirst && link.registered === true),
+  );
+  const ids = new Set(late.map(({ id }) => id));
+  const left = withoutWays(account, (id, way) => isIdentity(way) && ids.has(id));
+  for (const ref of left?.records ?? []) tx.remove(ref);
+  return left === undefined ? { left: account } : { left: left.account, detail: { identities: ids.size } };
 }

@@ -12,15 +12,27 @@ import {
 } from "../../records/people/identity-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
 import type { ChangedFactors, OwnFactorChange, UnchangedFactors } from "../factors/factor.ts";
+import { isDisabled, stateOf } from "../account.ts";
+import type { Unproven } from "../people/confirmations.ts";
 import { type AskedAt, callerAs, type Limited, refusalOf } from "../people/requests.ts";
 import type { AccountServices } from "../services.ts";
-import type { Linked, LinkedAs, LinkingSession, NotLinked } from "./identity.ts";
+import {
+  isLinkedLately,
+  type Linked,
+  type LinkedAs,
+  type LinkingSession,
+  type NotLinked,
+  type UndoableLink,
+} from "./identity.ts";
 
 /** An identity of an account. Times are in seconds since the epoch. */
 export interface LinkedIdentity extends Omit<StoredIdentity, "sub" | "sealed"> {
   /** The address there when it was linked; `null` if the provider did not say. For its owner alone. */
   readonly email: string | null;
 }
+
+/** What became of "This wasn't me". */
+type Undone = { readonly kind: "undone"; readonly reset: string } | { readonly kind: "blocked" };
 
 /** Each call rejects with `StorageUnavailable` when the storage fails. */
 export interface Identities {
@@ -43,6 +55,19 @@ export interface Identities {
     change: OwnFactorChange & { readonly generation: number },
     at: AskedAt,
   ): Promise<ChangedFactors | UnchangedFactors | Limited>;
+  /**
+   * Undoes a linking with the link from the mail about it, within seven days and in any browser: the identity is unlinked, and
+   * all codes, tokens, sessions and the password end.
+   * @returns `undone` with the token of a link to choose a new password, for this browser; `blocked`: the account is
+   * disabled, and nothing was changed.
+   */
+  undo(link: string, at: AskedAt): Promise<Undone | Unproven>;
+  /**
+   * The same as its owner, after a recent sign-in. `gone`: there is no such identity, it was linked more than seven days ago,
+   * or the account was registered with it.
+   * @param generation the `sessions_generation` that the account must still have.
+   */
+  notMe(sub: string, id: string, generation: number, at: AskedAt): Promise<Undone | Unproven | Limited>;
   /** Puts when the identity was last used, in the transaction that completes a sign-in with it. */
   used(tx: Transaction, identity: IdentityName): Promise<void>;
   /** Oldest first. */
@@ -50,12 +75,53 @@ export interface Identities {
 }
 
 export function createIdentities(
-  services: Pick<AccountServices, "storage" | "clock" | "sealer" | "accounts" | "limits" | "audit">,
+  services: Pick<
+    AccountServices,
+    "storage" | "clock" | "sealer" | "accounts" | "confirmations" | "limits" | "audit"
+  >,
 ): Identities {
-  const { storage, clock, sealer, accounts, limits } = services;
+  const { storage, clock, sealer, accounts, confirmations, limits } = services;
   const { records } = storage;
 
+  /** Undoes a linking, and makes the link to choose a new password. */
+  async function undone(
+    tx: Transaction,
+    sub: string,
+    id: string,
+    at: AskedAt,
+  ): Promise<Undone | { readonly kind: "gone" }> {
+    const account = await accounts.undoIdentity(tx, sub, id, callerAs(sub, at));
+    if (account === undefined) {
+      const current = await tx.get(ACCOUNT.ref(sub));
+      return { kind: current !== undefined && isDisabled(current) ? "blocked" : "gone" };
+    }
+    const extra = stateOf(account);
+    const reset = confirmations.prepare({ purpose: "password-reset", subject: sub, extra });
+    tx.overwrite(reset.record);
+    return { kind: "undone", reset: reset.link };
+  }
+
   return {
+    undo: (link, at) =>
+      confirmations.prove<UndoableLink, Undone | Unproven>(
+        "identity-undo",
+        undefined,
+        { link },
+        async (pending, tx) => undone(tx, pending.extra.sub, pending.subject, at),
+      ),
+
+    async notMe(sub, id, generation, at) {
+      const limited = refusalOf(services, at, await limits.change(sub));
+      if (limited !== undefined) return limited;
+      return records.transact(async (tx) => {
+        const account = await tx.get(ACCOUNT.ref(sub));
+        const link = account?.ways.provider?.links.find((each) => each.id === id);
+        const isRecent = link !== undefined && link.registered !== true && isLinkedLately(link, clock);
+        if (account?.sessions_generation !== generation || !isRecent) return { kind: "gone" };
+        return undone(tx, sub, id, at);
+      });
+    },
+
     async find(identity) {
       if (!isIdentityName(identity)) return undefined;
       const id = identityId(identity);
@@ -68,7 +134,12 @@ export function createIdentities(
     async link(sub, identity, as, at) {
       const limited = refusalOf(services, at, await limits.change(sub));
       if (limited !== undefined) return limited;
-      return accounts.addIdentity(sub, identity, as, callerAs(sub, at));
+      const attempt = await limits.identity(sub);
+      const tooMany = refusalOf(services, at, attempt);
+      if (tooMany !== undefined) return tooMany;
+      const result = await accounts.addIdentity(sub, identity, as, callerAs(sub, at));
+      if (result.kind !== "linked") await attempt.withdraw();
+      return result;
     },
 
     async unlink(sub, id, change, at) {

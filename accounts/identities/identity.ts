@@ -3,7 +3,7 @@ import { type Clock, seconds } from "../../core/clock.ts";
 import { AlreadyExists, InvalidArgument } from "../../core/errors.ts";
 import type { Sealer } from "../../core/sealing.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
-import type { AccountRecord, AccountWays } from "../../records/directory/directory.ts";
+import type { AccountRecord, AccountWays, IdentityLink } from "../../records/directory/directory.ts";
 import {
   IDENTITY,
   identityContext,
@@ -84,6 +84,19 @@ export interface IdentityChanges {
     id: string,
     caller: Caller,
   ): Promise<AccountRecord | undefined>;
+}
+
+const SEVEN_DAYS = 7 * 86_400;
+
+/** Whether an identity was linked in the last seven days: then its linking can be undone, and a new password removes it. */
+export function isLinkedLately({ linked_at }: Pick<IdentityLink, "linked_at">, clock: Clock): boolean {
+  return linked_at + SEVEN_DAYS > seconds(clock);
+}
+
+/** What the link of the mail about a linking undoes. */
+export interface UndoableLink {
+  readonly sub: string;
+  readonly provider: string;
 }
 
 /** What a new identity changes, and the record that goes with it. */

@@ -101,6 +101,8 @@ export interface AttemptLimits {
   change(sub: string): Promise<Attempt>;
   /** A factor that has been tried, for an account without one. */
   firstFactor(sub: string): Promise<Attempt>;
+  /** An identity that is linked to an account. */
+  identity(sub: string): Promise<Attempt>;
   /**
    * A code of an authenticator app, or a recovery code, after the right password.
    * @param attempt.device the id of a browser that has signed in to the account completely before. It has its own bucket, and no other bucket stops it.
@@ -347,6 +349,7 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     recipient: (request) => consumeForMail(mailBuckets("sent", request), true),
     change: (sub) => consume([bucket("changes", sub)]),
     firstFactor: (sub) => consume([bucket("firstFactors", sub)]),
+    identity: (sub) => consume([bucket("identities", sub)]),
     secondFactor: ({ factor, sub, device }) =>
       consume([bucket(`secondFactor.${factor}`, sub, ...(device === undefined ? [] : ["device", device]))]),
     usernameTaken: (asker) => consume([bucket("usernames", asker)]),

@@ -27,10 +27,10 @@ const SECOND_FACTOR: RateLimit = { points: 5, seconds: 900 };
 const PASSKEYS: RateLimit = { points: 10, seconds: 86_400 };
 
 /**
- * First second factors of one account: the mail about each has a link that undoes it, so that none is added without its mail,
+ * First second factors, and linked identities, of one account: the mail about each has a link that undoes it, so that none is added without its mail,
  * and nobody fills the mailbox.
  */
-const FIRST_FACTORS: RateLimit = { points: 10, seconds: 3_600 };
+const UNDOABLE: RateLimit = { points: 10, seconds: 3_600 };
 
 /** New passwords that are tried with links and codes from the mail of one account. */
 const NEW_PASSWORDS: RateLimit = { points: 30, seconds: 3_600 };
@@ -243,7 +243,14 @@ const LIMITS = {
     counts: "Second factors that are added to an account without one",
     per: "account",
     failuresOnly: false,
-    rule: (): RateLimit => FIRST_FACTORS,
+    rule: (): RateLimit => UNDOABLE,
+    about: ["subject"],
+  },
+  identities: {
+    counts: "Identities at other providers that are linked to an account",
+    per: "account",
+    failuresOnly: false,
+    rule: (): RateLimit => UNDOABLE,
     about: ["subject"],
   },
   newPasswords: {

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import ejs from "ejs";
 import type { Configuration } from "../../config/configuration.ts";
+import { labelIn } from "../../config/labels.ts";
 import { isLoopback } from "../../config/value-forms.ts";
 import { ConfigurationError } from "../../core/errors.ts";
 import { palettes } from "../../core/palette.ts";
@@ -37,6 +38,8 @@ interface Values {
   readonly time: string;
   /** How long its code and link work, if it is the last one for a while. */
   readonly until?: string | undefined;
+  /** The name of the provider that the mail is about. */
+  readonly name: string;
   /** The pages that the mail leads to. */
   readonly links: { readonly account: string; readonly confirm: string };
 }
@@ -59,6 +62,12 @@ const noticeWithLink = (
     values.t(`mail.${name}.${advice}`),
     { label: values.t("account.link"), url: values.links.account },
   ]);
+
+/** What to do about a change of somebody else: open the link that undoes it, if there is one. @param undo says what it does. */
+const wasNotMe = ({ t, params, links, name }: Values, undo: string): readonly Block[] =>
+  params["link"] === undefined
+    ? [t("mail.factors.notYou"), { label: t("account.link"), url: links.account }]
+    : [t(undo, { name }), { label: t("mail.factors.undo.label"), url: links.confirm }];
 
 /** Mail with a code and a link. The person who asked for it may not be its recipient. */
 const confirmation = ({ t, params, links, until }: Values, name: string): Content => ({
@@ -127,14 +136,20 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
   }),
   "factors-changed": (values) =>
     notice(values, values.t("mail.factors.subject"), [
-      values.t(`mail.factors.${changeOf(values)}`, { time: values.time }),
+      values.t(`mail.factors.${changeOf(values)}`, { time: values.time, name: values.name }),
       values.t("mail.factors.signedOut"),
-      ...(values.params["link"] === undefined
-        ? [values.t("mail.factors.notYou"), { label: values.t("account.link"), url: values.links.account }]
-        : [
-            values.t("mail.factors.undo"),
-            { label: values.t("mail.factors.undo.label"), url: values.links.confirm },
-          ]),
+      ...wasNotMe(values, "mail.factors.undo"),
+    ]),
+  "identity-linked": (values) =>
+    notice(values, values.t("mail.identity.subject", { name: values.name }), [
+      values.params["address"] === undefined
+        ? values.t("mail.identity.unnamed", { time: values.time, name: values.name })
+        : values.t("mail.identity.text", {
+            time: values.time,
+            name: values.name,
+            address: values.params["address"],
+          }),
+      ...wasNotMe(values, "mail.identity.undo"),
     ]),
   "recovery-code-used": (values) =>
     noticeWithLink(values, "recovery", {
@@ -171,6 +186,7 @@ const FACTOR_CHANGES = [
   "passkey-added",
   "app-removed",
   "passkey-removed",
+  "provider-removed",
   "all-removed",
   "recovery-codes",
 ] as const;
@@ -195,7 +211,8 @@ export function createMessages({
   interactions: { locales, copy, theme, links: pages },
   mail: settings,
   accounts,
-}: Pick<Configuration, "accounts" | "deployments" | "interactions" | "mail">): RenderMail {
+  providers,
+}: Pick<Configuration, "accounts" | "deployments" | "interactions" | "mail" | "providers">): RenderMail {
   const texts = readTexts(locales, copy, attributeTexts(accounts));
   const look = readLook(theme);
   const problems = [...texts.problems, ...look.problems];
@@ -215,7 +232,10 @@ export function createMessages({
     };
     const time = timeIn(locale, Number(params["at"]));
     const until = params["until"] === undefined ? undefined : timeIn(locale, Number(params["until"]));
-    const about = MAILS[kind]({ t, params, time, until, links });
+    // It may not be configured any more.
+    const provider = providers.find(({ key }) => key === params["provider"])?.name ?? params["provider"];
+    const name = labelIn(provider ?? "", locale);
+    const about = MAILS[kind]({ t, params, time, until, name, links });
     const content = params["last"] === undefined ? about : withMore(about, t("mail.more"));
     const service = theme.name ?? t("service.name");
     const help = pages.help?.replaceAll("{locale}", locale);

@@ -291,6 +291,9 @@ export function canSignIn(account: WayOwner): boolean {
 /** For {@link hasWay} and {@link withoutWays}. */
 export const isFactorWay = ({ isFactor }: Way): boolean => isFactor;
 
+/** For {@link hasWay} and {@link withoutWays}: an identity at another provider. */
+export const isIdentity = ({ kind }: Way): boolean => kind === "provider";
+
 /** For {@link hasWay} and {@link hasShown}. */
 export const isReplaceable = ({ replaceable }: Way): boolean => replaceable;
 

@@ -26,6 +26,8 @@ const MAILS: readonly (readonly [name: string, kind: MailKind, params: NewMail["
   ["first-factor", "confirm-factor", { code: WITH_CODE.code, client: "News" }],
   ["first-app-added", "factors-changed", { change: "app-added", link: WITH_CODE.link }],
   ["passkey-added", "factors-changed", { change: "passkey-added" }],
+  ["linked", "identity-linked", { provider: "google", address: "ada@gmail.com", link: WITH_CODE.link }],
+  ["unlinked", "factors-changed", { change: "provider-removed", provider: "google" }],
   ["factors-removed", "factors-changed", { change: "all-removed" }],
   ["recovery-code", "recovery-code-used", { left: "7" }],
   ["app-stopped", "app-stopped", { count: "100" }],
@@ -50,7 +52,11 @@ export function mailScreens(interactions: SignInServiceConfig["interactions"]): 
 /** Mails with their pictures inside the HTML, as a mail program shows them. */
 function shown(interactions: SignInServiceConfig["interactions"]): readonly Screen[] {
   const render = createMessages(
-    readConfiguration({ deployments: { openid: { url: "http://127.0.0.1:3000" } }, interactions }),
+    readConfiguration({
+      deployments: { openid: { url: "http://127.0.0.1:3000" } },
+      providers: { google: { client_id: "news", client_secret: "secret" } },
+      interactions,
+    }),
   );
   return MAILS.map(([name, kind, params]) => ({
     name: `mail-${name}`,

@@ -1,13 +1,11 @@
 /** The providers that a person can sign in with, as the pages show them. Their marks are in `views/mark.ejs`. */
-import { closestLocale } from "../../core/texts.ts";
-import { ownValue } from "../../core/untrusted-keys.ts";
+import { type Label, labelIn } from "../../config/labels.ts";
 
 /** What the pages know of a configured provider. */
 export interface ShownProvider {
   readonly key: string;
   readonly preset: "openid" | "google" | "microsoft" | "apple" | "github";
-  /** One text, or one for each language. */
-  readonly name: string | Readonly<Record<string, string>>;
+  readonly name: Label;
 }
 
 /** A provider as it is described in one language. */
@@ -37,15 +35,9 @@ export interface ProviderButtons {
 const MOST_SHOWN = 4;
 const SHOWN_OF_MANY = 3;
 
-/**
- * The name of a provider in a language. Without a text for it: the English one, or else the first. Names can't be inflected,
- * so texts take them as they are.
- */
+/** The name of a provider in a language. */
 export function providerName({ name }: Pick<ShownProvider, "name">, locale: string): string {
-  if (typeof name === "string") return name;
-  const languages = Object.keys(name);
-  const language = closestLocale(languages, [locale, "en"]) ?? languages[0] ?? "";
-  return ownValue(name, language) ?? "";
+  return labelIn(name, locale);
 }
 
 /** The buttons of described providers, in their order. @param labelOf the words on the button, with the provider's name. */

@@ -29,6 +29,11 @@ export function samples(text: Text = asItIs): readonly Sample[] {
         email: text(ADA),
         form: { action: text("/confirm"), csrf: text("c") },
       },
+      "confirm-undo-identity": {
+        kind: "undo-identity",
+        provider: text("Google"),
+        form: { action: text("/confirm"), csrf: text("c") },
+      },
     }),
     ...accountSamples(text),
     ...states(logoutPage, { action: text("/oauth2/logout"), xsrf: text("x") }, { logout: {} }),

@@ -108,10 +108,15 @@ const ACTIONS = {
     means:
       "Removing what nobody reads of an attribute was requested; `attribute` names it, and `accounts` says how many have such a value",
   },
-  "account.password_changed": { about: "account", means: "A new password was set" },
+  "account.password_changed": {
+    about: "account",
+    means:
+      "A new password was set; `identities`: how many identities were unlinked because they were linked in the seven days before",
+  },
   "account.password_reset": {
     about: "account",
-    means: "A person who forgot their password set a new one, with a code or link sent by mail",
+    means:
+      "A person who forgot their password set a new one, with a code or link sent by mail; `identities` as above",
   },
   "account.address_restored": {
     about: "account",

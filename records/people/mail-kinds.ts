@@ -14,6 +14,7 @@ export const MAIL_KINDS = [
   "confirm-address",
   "confirm-factor",
   "factors-changed",
+  "identity-linked",
   "recovery-code-used",
   "app-stopped",
   "many-failures",

@@ -1,68 +1,28 @@
 /** Identities at other providers over a real storage: who has one, and what linking and unlinking change. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { ConfirmedAccount } from "../../../accounts/account.ts";
-import type { LinkedAs } from "../../../accounts/identities/identity.ts";
 import { canSignIn, kindsOf } from "../../../accounts/ways/ways.ts";
 import { AlreadyExists } from "../../../core/errors.ts";
-import type { AccountRecord } from "../../../records/directory/directory.ts";
-import { IDENTITY } from "../../../records/people/identity-kinds.ts";
-import { AT, from, openPeople, PASSWORD, type PeopleStage } from "../people/stage.ts";
+import { AT, from, PASSWORD } from "../people/stage.ts";
+import { ada, corp, GOOGLE, IdentityParty, other } from "./identity-party.ts";
 
-const GOOGLE = "https://accounts.google.com";
-const CALLER = AT.caller;
+const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 
-let stage: PeopleStage;
-let sub: string;
-beforeEach(async () => {
-  stage = await openPeople();
-  ({ sub } = await stage.accounts.create({
-    email: "ada@example.com",
-    password: PASSWORD,
-    email_verified: true,
-  }));
-});
-afterEach(() => stage.storage.close());
-
-const ada: LinkedAs = { provider: "google", issuer: GOOGLE, subject: "1", email: "ada@gmail.com" };
-const other = (parts: Partial<LinkedAs>): LinkedAs => ({ ...ada, ...parts });
-
-const recordOf = async (of = sub): Promise<AccountRecord> => (await stage.accounts.record(of))!;
-const state = async (of = sub) => {
-  const { sessions_generation } = await recordOf(of);
-  return { sessions_generation, keepSession: "here" };
-};
-const link = async (identity = ada, of = sub) => stage.identities.link(of, identity, await state(of), AT);
-const ownerOf = async (identity: Pick<LinkedAs, "issuer" | "subject">) =>
-  (await stage.identities.find(identity))?.sub;
-const stored = async () => (await stage.storage.records.all(IDENTITY.name)).length;
-
-/** Registers an account with an identity. */
-function register(parts: Partial<ConfirmedAccount> = {}, identity = ada) {
-  const account = { sub: crypto.randomUUID(), email: "grace@example.com", ...parts };
-  return stage.storage.records.transact((tx) =>
-    stage.accounts.register(tx, { ...account, first: { kind: "identity", identity } }, CALLER),
-  );
-}
-
-async function unlink(identity = ada, of = sub) {
-  const all = await stage.identities.list(of);
-  const { sessions_generation: generation } = await recordOf(of);
-  const id = all.find(({ subject }) => subject === identity.subject)?.id ?? "none";
-  return stage.identities.unlink(of, id, { generation }, AT);
-}
+const party = new IdentityParty();
+beforeEach(() => party.open());
+afterEach(() => party.close());
 
 describe("an identity", () => {
   it("is found with the account that it is linked to, and is one of its ways to sign in", async () => {
-    const linked = await link();
-    const { sessions_generation } = await recordOf();
+    const linked = await party.link();
+    const { sessions_generation } = await party.record();
     expect(linked).toEqual({ kind: "linked", id: expect.any(String), sessions_generation });
-    await expect(ownerOf(ada)).resolves.toBe(sub);
-    const record = await recordOf();
+    await expect(party.ownerOf(ada)).resolves.toBe(party.sub);
+    const record = await party.record();
     expect([kindsOf(record), canSignIn({ ...record, ways: { provider: record.ways.provider! } })]).toEqual([
       ["password", "provider"],
       true,
     ]);
-    await expect(stage.identities.list(sub)).resolves.toEqual([
+    await expect(party.stage.identities.list(party.sub)).resolves.toEqual([
       {
         id: expect.any(String),
         provider: "google",
@@ -87,9 +47,9 @@ describe("an identity", () => {
     ["spaces around it", { subject: "1" }, { subject: " 1" }],
     ["the name of a member of every object", { subject: "constructor" }, { subject: "__proto__" }],
   ])("is another one with %s", async (_what, one, two) => {
-    await link(other(one));
-    await expect(ownerOf(other(two))).resolves.toBeUndefined();
-    await expect(ownerOf(other(one))).resolves.toBe(sub);
+    await party.link(other(one));
+    await expect(party.ownerOf(other(two))).resolves.toBeUndefined();
+    await expect(party.ownerOf(other(one))).resolves.toBe(party.sub);
   });
 
   it.each([
@@ -99,10 +59,10 @@ describe("an identity", () => {
     ["an issuer of 10 kB", { issuer: `https://${"x".repeat(10_240)}` }],
     ["half of a character", { subject: "\uD83D" }],
   ])("with %s is nobody's, and can't be linked", async (_what, parts) => {
-    await expect(ownerOf(other(parts))).resolves.toBeUndefined();
-    await expect(link(other(parts))).rejects.toMatchObject({ code: "invalid_argument" });
-    await expect(register({}, other(parts))).rejects.toMatchObject({ code: "invalid_argument" });
-    expect(await stored()).toBe(0);
+    await expect(party.ownerOf(other(parts))).resolves.toBeUndefined();
+    await expect(party.link(other(parts))).rejects.toMatchObject({ code: "invalid_argument" });
+    await expect(party.register({}, other(parts))).rejects.toMatchObject({ code: "invalid_argument" });
+    expect(await party.stored()).toBe(0);
   });
 
   it("with a subject of 255 characters, and one called __proto__, are linked", async () => {
@@ -110,130 +70,141 @@ describe("an identity", () => {
       ["one", "x".repeat(255)],
       ["two", "__proto__"],
     ] as const) {
-      await expect(link(other({ provider, subject }))).resolves.toMatchObject({ kind: "linked" });
-      await expect(ownerOf({ issuer: GOOGLE, subject })).resolves.toBe(sub);
+      await expect(party.link(other({ provider, subject }))).resolves.toMatchObject({ kind: "linked" });
+      await expect(party.ownerOf({ issuer: GOOGLE, subject })).resolves.toBe(party.sub);
     }
   });
 });
 
 describe("a registration with an identity", () => {
   it("makes an account that has nothing else, in one commit", async () => {
-    const { record, recoveryCodes } = await register();
+    const { record, recoveryCodes } = await party.register();
     expect([kindsOf(record), recoveryCodes, record.email_verified]).toEqual([["provider"], [], true]);
     expect(record.ways.provider?.links).toMatchObject([{ provider: "google", registered: true }]);
-    await expect(ownerOf(ada)).resolves.toBe(record.sub);
-    await expect(stage.mails()).resolves.toEqual([]);
-    const { items } = await stage.storage.audit.list({ account: record.sub, limit: 2 });
+    await expect(party.ownerOf(ada)).resolves.toBe(record.sub);
+    await expect(party.stage.mails()).resolves.toEqual([]);
+    const { items } = await party.stage.storage.audit.list({ account: record.sub, limit: 2 });
     expect(items).toMatchObject([{ action: "account.registered", detail: { provider: "google" } }]);
   });
 
   it("makes one account of two first sign-ins at once, and the other one goes on without", async () => {
     const results = await Promise.allSettled(
-      ["a", "b", "c", "d"].map((name) => register({ email: `${name}@example.com` })),
+      ["a", "b", "c", "d"].map((name) => party.register({ email: `${name}@example.com` })),
     );
     const refused = results.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
     expect(refused).toEqual(refused.map(() => expect.any(AlreadyExists)));
-    expect([refused.length, (await stage.accounts.list()).items.length, await stored()]).toEqual([3, 2, 1]);
+    expect([refused.length, (await party.stage.accounts.list()).items.length, await party.stored()]).toEqual([
+      3, 2, 1,
+    ]);
   });
 
   it("leaves a transaction that can go on if the identity has an account", async () => {
-    await link();
+    await party.link();
     const account = { sub: crypto.randomUUID(), email: "grace@example.com" };
-    const went = await stage.storage.records.transact(async (tx) => {
+    const went = await party.stage.storage.records.transact(async (tx) => {
       try {
-        await stage.accounts.register(tx, { ...account, first: { kind: "identity", identity: ada } }, CALLER);
+        await party.stage.accounts.register(
+          tx,
+          { ...account, first: { kind: "identity", identity: ada } },
+          AT.caller,
+        );
         return "registered";
       } catch (error) {
         return (error as AlreadyExists).code;
       }
     });
     expect(went).toBe("already_exists");
-    await expect(stage.accounts.find(account.sub)).resolves.toBeUndefined();
+    await expect(party.stage.accounts.find(account.sub)).resolves.toBeUndefined();
   });
 });
 
 describe("linking", () => {
   it("refuses an identity of another account, which keeps it, also of two at once", async () => {
-    const eve = await stage.accounts.create({ email: "eve@example.com", password: PASSWORD });
-    const kinds = (await Promise.all([link(ada), link(ada, eve.sub)])).map(({ kind }) => kind);
+    const eve = await party.stage.accounts.create({ email: "eve@example.com", password: PASSWORD });
+    const kinds = (await Promise.all([party.link(ada), party.link(ada, eve.sub)])).map(({ kind }) => kind);
     expect(kinds.toSorted()).toEqual(["linked", "taken"]);
-    const owner = kinds[0] === "linked" ? sub : eve.sub;
-    await expect(ownerOf(ada)).resolves.toBe(owner);
-    await expect(link(ada, owner === sub ? eve.sub : sub)).resolves.toEqual({ kind: "taken" });
-    await expect(link(ada, owner)).resolves.toEqual({ kind: "taken" });
-    expect(await stored()).toBe(1);
+    const owner = kinds[0] === "linked" ? party.sub : eve.sub;
+    await expect(party.ownerOf(ada)).resolves.toBe(owner);
+    await expect(party.link(ada, owner === party.sub ? eve.sub : party.sub)).resolves.toEqual({
+      kind: "taken",
+    });
+    await expect(party.link(ada, owner)).resolves.toEqual({ kind: "taken" });
+    expect(await party.stored()).toBe(1);
   });
 
   it("takes one identity of each provider, also of two at once", async () => {
-    const as = await state();
-    const two = [ada, other({ subject: "2" })].map((each) => stage.identities.link(sub, each, as, AT));
+    const as = await party.state();
+    const two = [ada, other({ subject: "2" })].map((each) =>
+      party.stage.identities.link(party.sub, each, as, AT),
+    );
     const kinds = (await Promise.all(two)).map(({ kind }) => kind);
     expect(kinds.toSorted()).toEqual(["changed", "linked"]);
-    await expect(link(other({ subject: "3" }))).resolves.toEqual({ kind: "full" });
-    await expect(link(other({ provider: "corp", issuer: "https://corp.example" }))).resolves.toMatchObject({
+    await expect(party.link(other({ subject: "3" }))).resolves.toEqual({ kind: "full" });
+    await expect(
+      party.link(other({ provider: "corp", issuer: "https://corp.example" })),
+    ).resolves.toMatchObject({
       kind: "linked",
     });
-    expect(await stored()).toBe(2);
+    expect(await party.stored()).toBe(2);
   });
 
   it.each<[string, () => Promise<unknown>]>([
-    ["ended its sessions", () => stage.accounts.endSessions(sub)],
-    ["was disabled", () => stage.accounts.disable(sub)],
-    ["was deleted", () => stage.accounts.delete(sub)],
+    ["ended its sessions", () => party.stage.accounts.endSessions(party.sub)],
+    ["was disabled", () => party.stage.accounts.disable(party.sub)],
+    ["was deleted", () => party.stage.accounts.delete(party.sub)],
   ])("changes nothing once the account %s", async (_what, change) => {
-    const as = await state();
+    const as = await party.state();
     await change();
-    await expect(stage.identities.link(sub, ada, as, AT)).resolves.toEqual({ kind: "changed" });
-    expect(await stored()).toBe(0);
+    await expect(party.stage.identities.link(party.sub, ada, as, AT)).resolves.toEqual({ kind: "changed" });
+    expect(await party.stored()).toBe(0);
   });
 
   it("ends all other sessions and remembered browsers", async () => {
-    await stage.accounts.addApp(sub, { secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP" });
-    const before = await recordOf();
-    const result = await link();
-    const { sessions_generation, ways } = await recordOf();
+    await party.stage.accounts.addApp(party.sub, { secret: SECRET });
+    const before = await party.record();
+    const result = await party.link();
+    const { sessions_generation, ways } = await party.record();
     expect(result).toMatchObject({ sessions_generation });
     expect(sessions_generation).toBeGreaterThan(before.sessions_generation);
     expect(ways.generation).toBeGreaterThan(before.ways.generation!);
-    expect(stage.changed.at(-1)).toMatchObject({ sub, sessions: true, keepSession: "here" });
+    expect(party.stage.changed.at(-1)).toMatchObject({ sub: party.sub, sessions: true, keepSession: "here" });
   });
 });
 
 describe("unlinking", () => {
   it("ends sessions, and the identity then belongs to nobody", async () => {
-    await link();
-    await stage.mails();
-    const before = await recordOf();
-    await expect(unlink()).resolves.toMatchObject({ kind: "changed" });
-    const after = await recordOf();
+    await party.link();
+    await party.stage.mails();
+    const before = await party.record();
+    await expect(party.unlink()).resolves.toMatchObject({ kind: "changed" });
+    const after = await party.record();
     expect(after.sessions_generation).toBeGreaterThan(before.sessions_generation);
     expect(after.ways).not.toHaveProperty("provider");
-    expect([await ownerOf(ada), await stored()]).toEqual([undefined, 0]);
-    const { items } = await stage.storage.audit.list({ account: sub, limit: 1 });
+    expect([await party.ownerOf(ada), await party.stored()]).toEqual([undefined, 0]);
+    const { items } = await party.stage.storage.audit.list({ account: party.sub, limit: 1 });
     expect(items).toMatchObject([{ action: "account.identity_unlinked", detail: { provider: "google" } }]);
   });
 
   it("refuses the last way to sign in, also of two at once", async () => {
-    const { record } = await register();
-    await expect(unlink(ada, record.sub)).resolves.toEqual({ kind: "last_sign_in_method" });
-    const corp = other({ provider: "corp", issuer: "https://corp.example", subject: "7" });
-    await link(corp, record.sub);
-    const { sessions_generation: generation } = await recordOf(record.sub);
-    const ids = (await stage.identities.list(record.sub)).map(({ id }) => id);
+    const { record } = await party.register();
+    await expect(party.unlink(ada, record.sub)).resolves.toEqual({ kind: "last_sign_in_method" });
+    await party.link(corp, record.sub);
+    const { sessions_generation: generation } = await party.record(record.sub);
+    const ids = (await party.stage.identities.list(record.sub)).map(({ id }) => id);
     const results = await Promise.all(
-      ids.map((id) => stage.identities.unlink(record.sub, id, { generation }, AT)),
+      ids.map((id) => party.stage.identities.unlink(record.sub, id, { generation }, AT)),
     );
     expect(results.map(({ kind }) => kind).toSorted()).toEqual(["changed", "stale"]);
-    expect(canSignIn(await recordOf(record.sub))).toBe(true);
+    expect(canSignIn(await party.record(record.sub))).toBe(true);
   });
 
   it("is not something that removing all factors does", async () => {
-    await link();
-    await expect(stage.accounts.removeFactors(sub)).resolves.toBe(false);
-    await stage.accounts.addApp(sub, { secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP" });
-    await expect(stage.accounts.removeFactors(sub)).resolves.toBe(true);
-    await expect(ownerOf(ada)).resolves.toBe(sub);
-    await expect(stage.accounts.factors(sub)).resolves.toEqual({
+    await party.link();
+    await expect(party.stage.accounts.removeFactors(party.sub)).resolves.toBe(false);
+    await party.stage.accounts.addApp(party.sub, { secret: SECRET });
+    await expect(party.stage.accounts.removeFactors(party.sub)).resolves.toBe(true);
+    await expect(party.ownerOf(ada)).resolves.toBe(party.sub);
+    await expect(party.stage.accounts.factors(party.sub)).resolves.toEqual({
       app: null,
       passkeys: [],
       recovery_codes_left: 0,
@@ -241,33 +212,35 @@ describe("unlinking", () => {
   });
 
   it("goes with the account, and who comes back gets a new one", async () => {
-    const { record } = await register();
-    await stage.accounts.delete(record.sub);
-    expect([await ownerOf(ada), await stored()]).toEqual([undefined, 0]);
-    const { record: again } = await register();
+    const { record } = await party.register();
+    await party.stage.accounts.delete(record.sub);
+    expect([await party.ownerOf(ada), await party.stored()]).toEqual([undefined, 0]);
+    const { record: again } = await party.register();
     expect(again.sub).not.toBe(record.sub);
-    await expect(ownerOf(ada)).resolves.toBe(again.sub);
+    await expect(party.ownerOf(ada)).resolves.toBe(again.sub);
   });
 });
 
 describe("a sign-in with an identity", () => {
   it("is remembered with its commit", async () => {
-    await link();
-    stage.clock.advance(60);
-    await stage.storage.records.transact((tx) => stage.identities.used(tx, ada));
-    const [identity] = await stage.identities.list(sub);
+    await party.link();
+    party.stage.clock.advance(60);
+    await party.stage.storage.records.transact((tx) => party.stage.identities.used(tx, ada));
+    const [identity] = await party.stage.identities.list(party.sub);
     expect(identity!.last_used_at).toBe(identity!.linked_at + 60);
-    await stage.storage.records.transact((tx) => stage.identities.used(tx, other({ subject: "2" })));
-    expect(await stored()).toBe(1);
+    await party.stage.storage.records.transact((tx) =>
+      party.stage.identities.used(tx, other({ subject: "2" })),
+    );
+    expect(await party.stored()).toBe(1);
   });
 
   it("is of another generation once the identity is unlinked", async () => {
-    await link();
-    const found = await stage.identities.find(ada);
-    const [identity] = await stage.identities.list(sub);
-    const { sessions_generation: generation } = await recordOf();
-    await stage.identities.unlink(sub, identity!.id, { generation }, from(1));
-    expect((await recordOf()).sessions_generation).not.toBe(found!.sessions_generation);
-    await expect(stage.identities.find(ada)).resolves.toBeUndefined();
+    await party.link();
+    const found = await party.stage.identities.find(ada);
+    const [identity] = await party.stage.identities.list(party.sub);
+    const { sessions_generation: generation } = await party.record();
+    await party.stage.identities.unlink(party.sub, identity!.id, { generation }, from(1));
+    expect((await party.record()).sessions_generation).not.toBe(found!.sessions_generation);
+    await expect(party.stage.identities.find(ada)).resolves.toBeUndefined();
   });
 });

@@ -23,6 +23,7 @@ function messagesWith(more: Partial<SignInServiceConfig> = {}): RenderMail {
       },
       proxy: false,
       storage: "sqlite:./sign-in.db",
+      providers: { google: { client_id: "1", client_secret: "2" } },
       ...more,
       interactions: { ...more.interactions, theme: { name: "Example", ...more.interactions?.theme } },
     }),
@@ -42,6 +43,9 @@ const NOTICES: readonly NewMail[] = [
   mail("new-browser", { params: { at: String(AT), browser: "Firefox", system: "Windows" } }),
   mail("new-browser", { params: { at: String(AT), system: "Android" } }),
   mail("new-browser", { params: { at: String(AT) } }),
+  mail("identity-linked", { params: { at: String(AT), provider: "google", address: "ada@gmail.com" } }),
+  mail("identity-linked", { params: { at: String(AT), provider: "gone" } }),
+  mail("factors-changed", { params: { at: String(AT), change: "provider-removed", provider: "google" } }),
 ];
 const LINK = "bGluayBvZiAzMiBieXRlcywgd2hpY2ggaXMgcmFuZG9t_-A";
 const WITH_CODE = (["confirm-registration", "reset-password", "confirm-address"] as const).map((kind) =>

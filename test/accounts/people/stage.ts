@@ -141,6 +141,7 @@ export async function openPeople(
       keys: { secrets: [Buffer.alloc(32, 7).toString("base64")] },
       proxy: 1,
       mail: { url: "smtps://mail.example" },
+      providers: { google: { client_id: "1", client_secret: "2" } },
       secondFactor: { offer: true, remember: 30 },
       interactions: { passkeys: PASSKEYS, theme: { name: RELYING_PARTY.name } },
     });
