@@ -59,13 +59,13 @@ const SEVEN_DAYS_MS = 7 * 24 * HOUR_MS;
 export function createAccounts(
   services: Omit<AccountServices, "accounts" | "clients" | "directory">,
 ): Accounts & AccountInternals {
-  const { passwords, clock, events, fields } = services;
+  const { clock, configuration, events, fields, passwords } = services;
   const { directory } = services.storage;
   const shown = (record: AccountRecord): Account => toAccount(record, fields);
   const writer = new AccountWriter(services);
   const factors = createFactorWriter(services);
   const notices = createNotices(services);
-  const signIns = createSignIns(writer, directory, passwords, events);
+  const signIns = createSignIns(writer, directory, passwords, { configuration, events });
 
   /** A new password must follow all rules; an imported one is already in use, so only its form is checked. */
   async function firstOf(account: NewAccount, origin: "new" | "imported"): Promise<NewPassword | undefined> {

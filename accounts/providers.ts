@@ -38,3 +38,12 @@ export function onlyProvider(
   const provider = providerForDomain(providers, account.email);
   return provider?.only === true ? provider : undefined;
 }
+
+/** The domains that need no dot in an address that a person enters: the organization has them inside. */
+export function dotlessDomains({
+  interactions: { registration },
+  providers,
+}: Pick<Configuration, "interactions" | "providers">): readonly string[] {
+  const { domains = [] } = typeof registration === "object" ? registration : {};
+  return [...domains, ...providers.flatMap((provider) => provider.domains)];
+}

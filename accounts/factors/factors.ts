@@ -4,6 +4,7 @@ import { isIpAddress } from "../../config/rules.ts";
 import { ConfigurationError } from "../../core/errors.ts";
 import { USED_RP_ID } from "../../records/factors/factor-kinds.ts";
 import type { Records } from "../../records/records.ts";
+import { onlyProvider } from "../providers.ts";
 import type { AccountServices } from "../services.ts";
 import { createFactorCodes, type FactorCodes } from "./codes.ts";
 import { createEnrolments, type Enrolments } from "./enrolment.ts";
@@ -24,7 +25,14 @@ export function createSecondFactors(services: AccountServices): SecondFactors {
   const { configuration, storage, clock, mailDeployment } = services;
   const { interactions, secondFactor, deployments } = configuration;
   const relyingParty = relyingPartyOf(configuration);
-  const passkeys = relyingParty && createPasskeys(relyingParty, storage.records, clock);
+  const passkeys =
+    relyingParty &&
+    createPasskeys(
+      relyingParty,
+      storage.records,
+      clock,
+      (account) => onlyProvider(configuration, account) === undefined,
+    );
   const { host = "" } = deployments.openid ?? deployments.oauth2 ?? {};
   const issuer = interactions.theme.name ?? host;
   return {

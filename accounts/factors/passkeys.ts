@@ -119,7 +119,7 @@ export interface Passkeys {
    * @param credential `AuthenticationResponseJSON`, which may be anything.
    * @param challenge as it was kept with the step; drop it afterwards, whatever the answer.
    * @param sub the account of the step, if it has one: a passkey of another account is refused.
-   * @returns `refused` for an unknown passkey, a disabled account and a wrong signature alike.
+   * @returns `refused` for an unknown passkey, a disabled account, one that signs in at its provider only, and a wrong signature alike.
    */
   use(
     credential: unknown,
@@ -171,7 +171,13 @@ const attestation = z.object({
 /** The transports of WebAuthn section 5.8.4. Others are dropped, so that nobody can store arbitrary text. */
 const TRANSPORTS: ReadonlySet<string> = new Set(["ble", "hybrid", "internal", "nfc", "smart-card", "usb"]);
 
-export function createPasskeys(relyingParty: RelyingParty, records: Records, clock: Clock): Passkeys {
+/** @param signsIn whether an account can sign in with a passkey alone. Default: every one can. */
+export function createPasskeys(
+  relyingParty: RelyingParty,
+  records: Records,
+  clock: Clock,
+  signsIn: (account: AccountRecord) => boolean = () => true,
+): Passkeys {
   const { id: rpId, previousIds, origins } = relyingParty;
   const rpIds = [rpId, ...previousIds];
   let library: Promise<Library> | undefined;
@@ -301,6 +307,7 @@ export function createPasskeys(relyingParty: RelyingParty, records: Records, clo
     if (sub !== undefined && passkey.sub !== sub) return undefined;
     const account = stored;
     if (account?.ways.passkey?.ids.includes(id) !== true || isDisabled(account)) return undefined;
+    if (sub === undefined && !signsIn(account)) return undefined;
     const { userHandle } = response;
     // If the account is not known yet, the user handle identifies it (WebAuthn section 7.2, step 6).
     if (userHandle === undefined || userHandle === null) {

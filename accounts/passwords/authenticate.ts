@@ -1,4 +1,5 @@
 /** Comparing passwords: at sign-in by name, and for `accounts.verifyPassword` by `sub`. */
+import type { Configuration } from "../../config/configuration.ts";
 import { SYSTEM } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
@@ -9,6 +10,7 @@ import type { Accounts } from "../operations/accounts.ts";
 import type { AccountWriter } from "../account-change.ts";
 import { anyString, checked } from "../arguments.ts";
 import { readName, type SignInName } from "../names.ts";
+import { onlyProvider } from "../providers.ts";
 
 type SignIns = Pick<
   Accounts & AccountInternals,
@@ -19,7 +21,13 @@ export function createSignIns(
   writer: AccountWriter,
   directory: DirectoryRecords,
   passwords: Passwords,
-  events: ServiceEmitter,
+  {
+    configuration,
+    events,
+  }: {
+    readonly configuration: Pick<Configuration, "providers" | "operators">;
+    readonly events: ServiceEmitter;
+  },
 ): SignIns {
   /** Rehashes that are running: `settled` waits for them, so that closing the service loses none. */
   const running = new Set<Promise<void>>();
@@ -51,6 +59,7 @@ export function createSignIns(
     const hash = record?.ways.password?.hash ?? null;
     const matches = await passwords.verify(hash, password, party);
     if (!matches || record === undefined || hash === null) return "credentials";
+    if (onlyProvider(configuration, record) !== undefined) return "credentials";
     if (isDisabled(record)) return "disabled";
     if (passwords.needsRehash(hash)) rehashInBackground(record.sub, hash, password);
     return undefined;

@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { type AccountState, isDisabled, stateOf } from "../account.ts";
 import { canonicalEmail, enteredEmailProblem, normalName } from "../names.ts";
+import { onlyProvider } from "../providers.ts";
 import { NameTaken } from "../../core/errors.ts";
 import type { ConfirmationProof, Unproven } from "./confirmations.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
@@ -12,7 +13,7 @@ type AddressChangeStarted =
   | { readonly kind: "sent" }
   /** Not an e-mail address. */
   | { readonly kind: "invalid" }
-  /** There is no such account. */
+  /** There is no such account, or its address is its organization's: it signs in at a provider only. */
   | { readonly kind: "gone" }
   | Limited;
 
@@ -60,11 +61,8 @@ export interface EarlierAddress {
 }
 
 /** @param domains the domains that need no dot. */
-export function createAddressChanges(
-  services: PeopleServices,
-  domains: readonly string[] | undefined,
-): AddressChanges {
-  const { storage, accounts, confirmations } = services;
+export function createAddressChanges(services: PeopleServices, domains: readonly string[]): AddressChanges {
+  const { storage, accounts, configuration, confirmations } = services;
   const { directory } = storage;
   const purpose = "address-change";
 
@@ -74,6 +72,7 @@ export function createAddressChanges(
       const email = canonicalEmail(address);
       const record = await directory.findAccount(sub);
       if (record === undefined || isDisabled(record)) return { kind: "gone" };
+      if (onlyProvider(configuration, record) !== undefined) return { kind: "gone" };
       const asked = await askedFor(services, normalName(email), at, { limit: "mail", purpose: "address" });
       if (asked.kind === "limited") return asked;
       const { record: holder } = asked;
@@ -104,6 +103,11 @@ export function createAddressChanges(
         proof,
         async (pending, tx) => {
           const { email, as } = pending.extra;
+          const current = await tx.get(ACCOUNT.ref(sub));
+          if (current !== undefined && onlyProvider(configuration, current) !== undefined) {
+            pending.remove();
+            return { kind: "gone" };
+          }
           const id = randomUUID();
           const extra: EarlierAddress = { sub, email: as.email };
           const undo = { id, ...confirmations.prepare({ purpose: "address-undo", subject: id, extra }) };

@@ -3,6 +3,8 @@ import { passwordNames } from "../accounts.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
 import { type AccountState, isDisabled, passwordGeneration, stateOf } from "../account.ts";
 import { normalName, readName } from "../names.ts";
+import { onlyProvider } from "../providers.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
 import {
@@ -73,7 +75,11 @@ function lifetimeOfLast(fullFor: number): number | undefined {
 }
 
 export function createPasswordResets(services: PeopleServices): PasswordResets {
-  const { accounts, confirmations, passwords, limits } = services;
+  const { accounts, configuration, confirmations, passwords, limits } = services;
+
+  /** Whether a password would sign this account in. */
+  const canHavePassword = (record: AccountRecord): boolean =>
+    !isDisabled(record) && onlyProvider(configuration, record) === undefined;
 
   function prove<T>(
     proof: ResetProof,
@@ -104,7 +110,7 @@ export function createPasswordResets(services: PeopleServices): PasswordResets {
       const asked = await askedFor(services, name, at, { limit: "mail", purpose: "reset" });
       if (asked.kind === "limited") return asked;
       const { record } = asked;
-      const found = record !== undefined && !isDisabled(record) ? record : undefined;
+      const found = record !== undefined && canHavePassword(record) ? record : undefined;
       const sent = await asked.recipient(found === undefined ? name : normalName(found.email));
       // With too much mail to the address already, nobody gets any, and the last one lasts.
       const account = sent.allowed ? found : undefined;
@@ -148,6 +154,11 @@ export function createPasswordResets(services: PeopleServices): PasswordResets {
       return prove<ResetFinished>(proof, async (pending, tx) => {
         const sub = pending.subject;
         const record = await tx.get(ACCOUNT.ref(sub));
+        // The address is in the domain of its provider since the mail was sent.
+        if (record !== undefined && onlyProvider(configuration, record) !== undefined) {
+          pending.remove();
+          return { kind: "gone" };
+        }
         const problem = record && passwords.problem(password, passwordNames(record));
         const result =
           problem === undefined

@@ -4,6 +4,7 @@ import { type AddressChanges, createAddressChanges } from "./address-changes.ts"
 import type { Confirmations } from "./confirmations.ts";
 import { createPasswordResets, type PasswordResets } from "./password-resets.ts";
 import { createRegistrations, type Registrations } from "./registrations.ts";
+import { dotlessDomains } from "../providers.ts";
 import type { PeopleServices } from "./requests.ts";
 
 /** Which members exist depends on the configuration. Pages must not offer what is missing. */
@@ -45,6 +46,6 @@ export function createPeople(services: PeopleServices): People {
       registrations: createRegistrations(services, settings),
     }),
     passwordResets: createPasswordResets(services),
-    addressChanges: createAddressChanges(services, settings === false ? undefined : settings.domains),
+    addressChanges: createAddressChanges(services, dotlessDomains(configuration)),
   };
 }

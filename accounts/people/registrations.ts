@@ -6,6 +6,7 @@ import { randomUUID } from "node:crypto";
 import type { AccountRecord, AttributeValue } from "../../records/directory/directory.ts";
 import type { Transaction } from "../../records/records.ts";
 import { canonicalEmail, domainOf, enteredEmailProblem, type NamedPerson, normalName } from "../names.ts";
+import { dotlessDomains, providerForDomain } from "../providers.ts";
 import {
   type EnteredProblem,
   enteredProblem,
@@ -165,9 +166,10 @@ function awaitingUsername(pending: Pick<FoundConfirmation<PendingForm>, "keep">)
 }
 
 export function createRegistrations(services: PeopleServices, settings: RegistrationSettings): Registrations {
-  const { storage, accounts, fields, confirmations, passwords, limits, clock } = services;
+  const { configuration, storage, accounts, fields, confirmations, passwords, limits, clock } = services;
   const { directory } = storage;
   const { terms, domains, passwordless = false } = settings;
+  const dotless = dotlessDomains(configuration);
 
   /** Whether nobody can complete it any more, because registration without a password was turned off. */
   const cannotComplete = ({ first }: PendingForm): boolean => first === undefined && !passwordless;
@@ -192,7 +194,9 @@ export function createRegistrations(services: PeopleServices, settings: Registra
 
   function emailFault(email: string): FieldProblem | undefined {
     if (email === "") return "required";
-    if (enteredEmailProblem(email, domains) !== undefined) return "invalid";
+    if (enteredEmailProblem(email, dotless) !== undefined) return "invalid";
+    // Its people register with their provider.
+    if (providerForDomain(configuration.providers, email)?.only === true) return "domain";
     return domains === undefined || domains.includes(domainOf(canonicalEmail(email))) ? undefined : "domain";
   }
 

@@ -7,7 +7,13 @@ import type { Reply } from "../reply.ts";
 import { codeField as stepCodeField, wrongCode } from "../steps/confirm-email.ts";
 import type { Problem } from "../steps/step.ts";
 import type { Sent } from "../submission.ts";
-import { askedAt, type PersonPage, type PersonServices, type PersonVisit } from "./person-pages.ts";
+import {
+  askedAt,
+  hasOwnWays,
+  type PersonPage,
+  type PersonServices,
+  type PersonVisit,
+} from "./person-pages.ts";
 import { limited, type PersonLocals, type PersonView, personView } from "./person-view.ts";
 
 const PATH = "/account/email";
@@ -120,6 +126,7 @@ const addressPage: PersonPage = {
   navigation: "email",
   views: [addressView],
   isOffered: canChange,
+  isFor: hasOwnWays,
   show: shown,
   async submit(visit, sent, services) {
     const { action } = sent;
@@ -195,6 +202,7 @@ const newAddressPage: PersonPage = {
   needs: "recent sign-in",
   views: [newAddressView],
   isOffered: canChange,
+  isFor: hasOwnWays,
   show: (visit) => showNewAddress(visit, ""),
   async submit(visit, { values }, { people: { addressChanges }, devices }) {
     const { account } = visit.person;

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { kindsOf } from "../../accounts/ways/ways.ts";
 import { InvalidPassword } from "../../core/errors.ts";
 import type { Reply } from "../reply.ts";
-import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
+import { hasOwnWays, type PersonPage, type PersonServices, type PersonVisit } from "./person-pages.ts";
 import { type PersonLocals, type PersonView, personView } from "./person-view.ts";
 
 /** `account-password`: a form with the new password. */
@@ -44,6 +44,7 @@ export const passwordPage: PersonPage = {
   path: "/account/password",
   navigation: "password",
   needs: "recent sign-in",
+  isFor: hasOwnWays,
   views: [passwordView],
   show: (visit, services) => shown(visit, services),
   async submit(visit, { values }, services) {

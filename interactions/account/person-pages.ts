@@ -1,6 +1,7 @@
 /** The common parts of all pages of the signed-in person: who may see them, and which forms count. */
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import { fullName, shownEmail } from "../../accounts/names.ts";
+import { onlyProvider } from "../../accounts/providers.ts";
 import type { AskedAt } from "../../accounts/people/requests.ts";
 import { ConditionFailed, NotFound } from "../../core/errors.ts";
 import { ownValue } from "../../core/untrusted-keys.ts";
@@ -10,6 +11,7 @@ import type { ConnectedDevices, DeviceCodes } from "../../provider/grants/device
 import type { AccountPage, AccountRequest } from "../../provider/pages.ts";
 import type { SignInSessions } from "../../provider/sessions/sessions.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
 import { type Reply, send, shown, unreadable } from "../reply.ts";
 import type { PageServices } from "../services.ts";
@@ -116,10 +118,16 @@ export interface PersonPage {
   readonly views: readonly PublishedView[];
   /** Whether this service has it. Default: yes. */
   readonly isOffered?: (services: PersonServices) => boolean;
+  /** Whether this person has it. Default: yes. Others are led to the first page. */
+  readonly isFor?: (account: AccountRecord, services: PersonServices) => boolean;
   readonly show: (visit: PersonVisit, services: PersonServices) => Promise<Reply> | Reply;
   /** Gets what was sent from this page. `action` is one that a view takes. */
   readonly submit?: (visit: PersonVisit, sent: Sent, services: PersonServices) => Promise<Reply>;
 }
+
+/** Not of a person who signs in at a provider only: there the organization has the address, and a password signs nobody in. */
+export const hasOwnWays: NonNullable<PersonPage["isFor"]> = (account, { configuration }) =>
+  onlyProvider(configuration, account) === undefined;
 
 /** @returns the pages with the checks in front of them. */
 export function createPersonPages(
@@ -128,6 +136,8 @@ export function createPersonPages(
 ): readonly AccountPage[] {
   const { pages, gate, seals } = parts;
   const list = table.filter(({ isOffered }) => isOffered?.(parts) ?? true);
+
+  const isFor = (page: PersonPage, { account }: SignedIn): boolean => page.isFor?.(account, parts) ?? true;
 
   function visit(ctx: ServiceContext, person: SignedIn, { path, query }: AccountRequest): PersonVisit {
     const { path: base, url } = ctx.exchange.deployment;
@@ -149,9 +159,12 @@ export function createPersonPages(
         action: base + path,
         csrf: seals.token(person, path),
         person: { name: fullName(person.account), email: shownEmail(email) },
-        navigation: list.flatMap(({ navigation: name, path: target }) =>
-          name === undefined ? [] : [{ page: name, href: base + target, isCurrent: isWithin(path, target) }],
-        ),
+        navigation: list.flatMap((page) => {
+          const { navigation: name, path: target } = page;
+          return name === undefined || !isFor(page, person)
+            ? []
+            : [{ page: name, href: base + target, isCurrent: isWithin(path, target) }];
+        }),
         ...(notice !== undefined && { notice }),
       },
       show: (page, data) => shown(page, data, { ...statusOf(data.problems), visit: seen }),
@@ -207,6 +220,7 @@ export function createPersonPages(
         description: "the page has no such action",
       };
     const visited = visit(ctx, person, request);
+    if (!isFor(page, person)) return visited.leave(HOME);
     if (!page.isUnlimited) {
       const { sub } = person.account;
       const attempt = await parts.limits.change(sub);
@@ -229,7 +243,9 @@ export function createPersonPages(
     methods: {
       async GET(ctx, request) {
         const person = await enter(page, ctx, request);
-        if (person !== undefined) send(ctx, pages, await page.show(visit(ctx, person, request), parts));
+        if (person === undefined) return;
+        const visited = visit(ctx, person, request);
+        send(ctx, pages, isFor(page, person) ? await page.show(visited, parts) : visited.leave(HOME));
       },
       ...(page.submit !== undefined &&
         ({

@@ -424,7 +424,8 @@ describe("without mail", () => {
     expect(texts).toEqual([
       "interactions.registration is off: people confirm their address by mail, and `mail` is not set",
     ]);
-    const off = { interactions: defaults.interactions, mail: { send: () => Promise.resolve() } };
+    const mail = { send: () => Promise.resolve() };
+    const off = { interactions: defaults.interactions, providers: [], mail };
     expect(peopleOf(off)).toEqual(["confirmations", "passwordResets", "addressChanges"]);
     expect(texts).toHaveLength(1);
   });

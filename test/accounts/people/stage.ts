@@ -11,6 +11,8 @@ import { type MailKind, type NewMail, openMail } from "../../../records/people/m
 import { createPasswords, type Passwords } from "../../../accounts/passwords/passwords.ts";
 import type { AddressChanges } from "../../../accounts/people/address-changes.ts";
 import type { PasswordResets } from "../../../accounts/people/password-resets.ts";
+import type { People } from "../../../accounts/people/people.ts";
+import type { ProvidersInput } from "../../../config/providers.ts";
 import type { Registrations } from "../../../accounts/people/registrations.ts";
 import type { AskedAt } from "../../../accounts/people/requests.ts";
 import type { CheckedPassword } from "../../../accounts/limits/password-check.ts";
@@ -90,6 +92,8 @@ export interface PeopleStage {
   readonly registrations: Registrations;
   /** The same after a start with other settings. */
   registrationsWith(settings: RegistrationSettings): Registrations;
+  /** Everything of people after a start with these providers. */
+  withProviders(providers: ProvidersInput): Required<People>;
   readonly passwordResets: PasswordResets;
   readonly addressChanges: AddressChanges;
   /** Signs in at the form. */
@@ -189,6 +193,14 @@ export async function openPeople(
     registrationsWith: (other) =>
       createPeopleServices({ ...services, configuration: configurationWith(other) }).people
         .registrations as Registrations,
+    withProviders(providers) {
+      const { providers: read } = readConfiguration({
+        deployments: { openid: { url: "http://127.0.0.1:1" } },
+        providers,
+      });
+      const other = { ...services, configuration: { ...configuration, providers: read } };
+      return createPeopleServices(other).people as Required<People>;
+    },
     passwordResets: people.passwordResets as PasswordResets,
     addressChanges: people.addressChanges as AddressChanges,
     signIn: (name, password, { address, device: read }) =>

@@ -1,0 +1,151 @@
+/** Accounts whose address is in the domain of a provider with `only`: every other way in is closed, and looks as for any other name. */
+import { describe, expect, it } from "@jest/globals";
+import { addPhone } from "../../testing/add-passkey.ts";
+import type { TestAuthenticator } from "../../testing/authenticator.ts";
+import { TestClock } from "../../testing/test-clock.ts";
+import { atLogin, type JsonAnswer, publicKeyOf } from "../interactions/json-visitor.ts";
+import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
+import { beforeTests } from "../closing.ts";
+import type { TestVisitor } from "../../testing/test-client.ts";
+import { clientAt } from "./clients.ts";
+import { ADA, NEWS, onLocalhost, OPERATOR, UNLIMITED } from "./running-service.ts";
+
+const KINDS = ["oauth2", "openid"] as const;
+const CORP = {
+  issuer: "http://127.0.0.1:9",
+  client_id: "sign-in",
+  client_secret: "s3cret",
+  name: "Corp",
+  domains: ["corp.example"],
+  only: true,
+};
+const ANN = { username: "ann@corp.example", password: "the password of ann" };
+const CHIEF = { username: "chief@corp.example", password: OPERATOR.password };
+const LATER = { username: "later@corp.example", password: "the password of later" };
+
+const clock = new TestClock();
+let annsPhone: TestAuthenticator;
+let chiefsPhone: TestAuthenticator;
+
+async function start(): Promise<SelfService> {
+  const running = await startSelfService(
+    { registration: true },
+    {
+      config: {
+        clock,
+        rateLimits: UNLIMITED,
+        operators: [OPERATOR.sub],
+        providers: { corp: CORP },
+      },
+      deployments: onLocalhost,
+    },
+  );
+  const { accounts } = running.service;
+  const { sub } = await accounts.import({
+    email: ANN.username,
+    email_verified: true,
+    password: ANN.password,
+  });
+  await accounts.import({ email: LATER.username, email_verified: true, password: LATER.password });
+  await accounts.import({ ...OPERATOR, email: CHIEF.username, email_verified: true });
+  annsPhone = await addPhone(running, sub, clock);
+  chiefsPhone = await addPhone(running, OPERATOR.sub, clock);
+  return running;
+}
+
+const running = beforeTests(start);
+
+/** What an answer shows, without random values and what was typed. */
+function shown({ status, body }: JsonAnswer): unknown {
+  const {
+    title,
+    notice,
+    problems,
+    texts,
+    step,
+    actions = [],
+    fields = [],
+    error,
+  } = body as Partial<JsonAnswer["body"]> & { readonly texts?: unknown };
+  return {
+    status,
+    title,
+    notice,
+    problems,
+    texts,
+    step,
+    error,
+    actions: actions.map(({ name, label }) => [name, label]),
+    fields: fields.map(({ name }) => name),
+  };
+}
+
+describe.each(KINDS)("an account that signs in at its provider only, on %s", (kind) => {
+  const news = () => clientAt(running, kind, NEWS);
+  const byPassword = async ({ username, password }: TestVisitor): Promise<JsonAnswer> => {
+    const { visitor, step } = await atLogin(news());
+    return visitor.act(step, "submit", { username, password });
+  };
+  const byPasskey = async (phone: TestAuthenticator): Promise<JsonAnswer> => {
+    const { visitor, step } = await atLogin(news());
+    return visitor.act(step, "passkey", { credential: phone.get(publicKeyOf(step)) });
+  };
+  const reset = async (username: string): Promise<JsonAnswer> => {
+    const { visitor, step } = await atLogin(news());
+    const { body } = await visitor.act(step, "forgot-password");
+    return visitor.act(body, "submit", { username });
+  };
+
+  it("gets the answer of a wrong password at the form, but for operators [D-PROV-8, D-PROV-9]", async () => {
+    const unknown = await byPassword({ username: "nobody@corp.example", password: ANN.password });
+    expect(unknown.body.step).toBe("login");
+    for (const person of [ANN, LATER, { ...ANN, password: "another password" }])
+      expect(shown(await byPassword(person))).toEqual(shown(unknown));
+    expect((await byPassword(CHIEF)).body.step).toBe("second-factor");
+    expect((await byPassword(ADA)).body.location).toBeDefined();
+  });
+
+  it("gets no tokens by the password grant [D-PROV-9]", async () => {
+    const unknown = await news().password({ username: "nobody@corp.example", password: LATER.password });
+    const refused = await news().password(LATER);
+    expect([refused.status, refused.body]).toEqual([unknown.status, unknown.body]);
+    expect(refused.body["error"]).toBe("invalid_grant");
+    expect((await news().password(ADA)).status).toBe(200);
+  });
+
+  it("gets the answer of an unknown passkey, but for operators [D-PROV-10]", async () => {
+    const { accounts } = running.service;
+    const { sub } = await accounts.create({ email: "gone@example.com" });
+    const stranger = await addPhone(running, sub, clock);
+    await accounts.delete(sub);
+    const unknown = await byPasskey(stranger);
+    expect(unknown.body.notice?.code).toBe("passkey-refused");
+    expect(shown(await byPasskey(annsPhone))).toEqual(shown(unknown));
+    expect((await byPasskey(chiefsPhone)).body.location).toBeDefined();
+  });
+
+  it("gets no mail for a new password, and the page of any other name [D-PROV-11]", async () => {
+    expect(shown(await reset(ANN.username))).toEqual(shown(await reset("nobody@corp.example")));
+    await reset(ADA.username);
+    await running.mailTo(ADA.email);
+    const recipients = running.sent.filter((mail) => codeIn(mail) !== "").map(({ to }) => to);
+    expect(recipients.filter((to) => /^(?:ann|nobody)@/u.test(to))).toEqual([]);
+  });
+
+  it("is not made by the form [D-PROV-12]", async () => {
+    const { visitor, step } = await atLogin(news());
+    const { body: form } = await visitor.act(step, "register");
+    const { body } = await visitor.act(form, "submit", {
+      email: "New@Corp.Example",
+      password: "grapefruit under the stairs",
+    });
+    expect(body.problems).toMatchObject([{ code: "domain", fields: ["email"] }]);
+  });
+
+  it("has no password for the library either", async () => {
+    const { accounts } = running.service;
+    const sub = (await accounts.findByLogin(LATER.username))?.sub ?? "";
+    expect(await accounts.verifyPassword(sub, LATER.password)).toBe(false);
+    expect(await accounts.verifyPassword(running.ada.sub, ADA.password)).toBe(true);
+  });
+});
