@@ -59,7 +59,8 @@ export interface ConfirmedAccount extends Omit<NewAccount, "email" | "password" 
   readonly sub: string;
   readonly email: string;
   readonly terms_version?: string | undefined;
-  readonly first: FirstWay;
+  /** Left out: its address is all that it has. */
+  readonly first?: FirstWay;
 }
 
 /** A new account. The recovery codes came with its passkey, to be shown once; empty with a password. */

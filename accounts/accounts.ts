@@ -41,7 +41,14 @@ import { createConsents } from "./clients/consents.ts";
 import { type Account, type Accounts, accounts } from "./operations/accounts.ts";
 import { facade, type Handlers } from "./operations/operation.ts";
 import { requireRoles } from "./roles.ts";
-import { canSignIn, hasWay, isIdentity, isReplaceable } from "./ways/ways.ts";
+import {
+  type AllowedWays,
+  canSignIn,
+  hasWay,
+  isIdentity,
+  isReplaceable,
+  usesEmailCodes,
+} from "./ways/ways.ts";
 import { putMarks, readMark, type SeedMark } from "./seed-marks.ts";
 import { FULL_NAME, type NamedPerson, normalName, readName } from "./names.ts";
 import type { FieldValues, PersonFields } from "./profile-fields.ts";
@@ -61,6 +68,7 @@ export function createAccounts(
 ): Accounts & AccountInternals {
   const { clock, configuration, events, fields, passwords } = services;
   const { directory } = services.storage;
+  const emailCode = usesEmailCodes(services);
   const shown = (record: AccountRecord): Account => toAccount(record, fields);
   const writer = new AccountWriter(services);
   const factors = createFactorWriter(services);
@@ -228,7 +236,7 @@ export function createAccounts(
       const { record } = await writer.change(sub, caller, (before) => {
         if (before === undefined) return undefined;
         const after = applied(before, changes, fields);
-        if (losesAddress(before, after)) throw new NotApplicable(CONFIRMED_ADDRESS);
+        if (losesAddress(before, after, { emailCode })) throw new NotApplicable(CONFIRMED_ADDRESS);
         const changed = [...changedAddress(before, after), ...fields.changed(before, after)];
         if (changed.length === 0) return undefined;
         const detail = { fields: changed.join(" ") };
@@ -421,11 +429,15 @@ function newRecord(
 }
 
 const CONFIRMED_ADDRESS =
-  "email_verified must be true, because a reset by mail is all that this account has besides its passkeys";
+  "email_verified must be true, because without a password the account depends on its mail";
 
 /** Whether an account without a password would lose its confirmed address (decisions.md, Without a password). */
-function losesAddress(before: AccountRecord, after: AccountRecord): boolean {
-  if (after.email_verified || !canSignIn(after) || hasWay(after, isReplaceable)) return false;
+function losesAddress(
+  before: AccountRecord,
+  after: AccountRecord,
+  allowed: Pick<AllowedWays, "emailCode">,
+): boolean {
+  if (after.email_verified || !canSignIn(before, allowed) || hasWay(after, isReplaceable)) return false;
   return before.email_verified || before.email !== after.email;
 }
 

@@ -48,18 +48,20 @@ const canAddPasskey = z
 
 /** What a submission of each step contains. */
 function submission(name: StepName): z.ZodType {
+  // With the fields of the first state.
   const { fields } = sampleStep(name);
   const members = fields.map((each) => {
     const value = z.string().describe(`autocomplete: ${each.autocomplete}`);
-    return [each.name, each.required ? value : value.optional()] as const;
+    return [each.name, each.required && name !== "email-code" ? value : value.optional()] as const;
   });
+  if (name === "email-code") members.push(["code", text("autocomplete: one-time-code").optional()]);
   const form = name === "enrol" ? "RegistrationResponseJSON" : "AuthenticationResponseJSON";
   const credential = z.looseObject({}).optional().describe(`\`${form}\`, for \`passkey\`.`);
   return z.looseObject({
     csrf: z.string(),
     ...Object.fromEntries(members),
     ...(PASSKEY_STEPS.has(name) && { credential }),
-    ...(name === "login" && { can_add_passkey: canAddPasskey }),
+    ...((name === "login" || name === "email-code") && { can_add_passkey: canAddPasskey }),
     ...(name === "recovery-codes" && { kept: z.union([z.literal(true), z.literal("true")]) }),
   });
 }
@@ -137,7 +139,9 @@ const ACTION = {
     type: "string",
     enum: [
       "without-password",
+      "email",
       "resend",
+      "change",
       "allow",
       "deny",
       "another-account",

@@ -383,10 +383,11 @@ const passkeysHaveOneDomain: Rule = {
 };
 
 const passwordlessHasPasskeys: Rule = {
-  reads: ["deployments", "interactions.passkeys", "interactions.registration"],
-  find({ config: { interactions }, bases }) {
+  reads: ["deployments", "interactions.passkeys", "interactions.registration", "signIn"],
+  find({ config: { interactions, signIn }, bases }) {
     const { registration, passkeys } = interactions;
-    if (typeof registration === "boolean" || registration.passwordless !== true) return [];
+    if (typeof registration === "boolean" || registration.passwordless !== true || signIn.emailCode)
+      return [];
     return passkeys.enabled && !hostsOf(bases).some(isIpAddress)
       ? []
       : [

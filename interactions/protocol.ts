@@ -61,11 +61,17 @@ function isForDevice(kind: KindOfClient, { redirect_uri: address }: Interaction[
   return typeof address === "string" && isClaimable(kind, address);
 }
 
+/** Whether the request wants a recent sign-in. */
+function wantsRecent({ prompt, max_age, ...params }: Interaction["params"]): boolean {
+  if (max_age !== undefined || params[SENT_MAX_AGE] !== undefined) return true;
+  return text(prompt)?.split(" ").includes("login") ?? false;
+}
+
 /** Whether the request wants a recent sign-in, or says how strong it must be. */
-function wantsEverything({ prompt, max_age, acr_values, claims, ...params }: Interaction["params"]): boolean {
-  const wishes = [max_age, params[SENT_MAX_AGE], acr_values, params[SENT_ACR_VALUES]];
-  if (wishes.some((value) => value !== undefined)) return true;
-  return (text(prompt)?.split(" ").includes("login") ?? false) || (text(claims)?.includes('"acr"') ?? false);
+function wantsEverything(params: Interaction["params"]): boolean {
+  const { acr_values, claims } = params;
+  if (acr_values !== undefined || params[SENT_ACR_VALUES] !== undefined) return true;
+  return wantsRecent(params) || (text(claims)?.includes('"acr"') ?? false);
 }
 
 /**
@@ -84,12 +90,12 @@ const INTERACTION = "Interaction";
 const formOf = (uid: string): string => `interaction ${uid}`;
 
 /** The data about the signed-in person that the steps get. */
-const knownAccount = (account: AccountRecord): NonNullable<RunningSignIn["account"]> => ({
+const knownAccount = (account: AccountRecord, emailCode: boolean): NonNullable<RunningSignIn["account"]> => ({
   sub: account.sub,
   email: account.email,
   name: fullName(account),
   ...(account.locale !== undefined && { locale: account.locale }),
-  ways: kindsOf(account),
+  ways: kindsOf(account, { emailCode }),
 });
 
 /** The members of a stored session that are read here. */
@@ -124,6 +130,7 @@ export function createSignInProtocol(
     claims: supported,
     storage: { directory },
     secondFactors,
+    people,
   }: Pick<
     ProviderServices,
     | "configuration"
@@ -135,6 +142,7 @@ export function createSignInProtocol(
     | "claims"
     | "storage"
     | "secondFactors"
+    | "people"
   >,
   { forms, seals }: { readonly forms: Signer; readonly seals: RequestSeals },
 ): SignInProtocol {
@@ -211,11 +219,12 @@ export function createSignInProtocol(
       ...(artifact !== undefined && isExtendable(artifact) && { extendable: true }),
       ...(demanded !== undefined && { demandedAcr: demanded }),
       ...(wantsEverything(params) && { wantsEverything: true }),
+      ...(wantsRecent(params) && { wantsRecent: true }),
       ...(name === "continue" && isForDevice(clients.kindOf(client), params) && { forDevice: true }),
       ...sealed(ctx, found, exp * 1_000, stored),
       ...(loginHint === undefined ? {} : { loginHint }),
       ...(uiLocales === undefined ? {} : { uiLocales }),
-      ...(account && { account: knownAccount(account) }),
+      ...(account && { account: knownAccount(account, people.signInCodes !== undefined) }),
     };
   }
 

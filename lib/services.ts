@@ -87,6 +87,7 @@ function signInSteps(services: PageParts): Pick<Services, "flow" | "ended" | "in
   const offers: Offers = {
     ...(people.registrations !== undefined && { registration: people.registrations.settings }),
     resets: people.passwordResets !== undefined,
+    emailCode: people.signInCodes !== undefined,
     passwordLength: passwords.length,
     ...(days !== undefined && { rememberDays: days }),
     // Adding a first factor takes a confirmation by mail.

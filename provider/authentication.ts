@@ -22,7 +22,9 @@ export const KNOWN_ACRS: readonly string[] = [ACR_PASSWORD, ACR_MFA, ACR_PASSKEY
 
 /** `amr` of a sign-in with a password (RFC 8176 section 2). */
 export const AMR_PASSWORD: readonly string[] = WAYS.password.amr;
-/** The `amr` that a code of an authenticator app, or a recovery code, adds to a password. */
+/** `amr` of a sign-in with a code by mail. */
+export const AMR_EMAIL: readonly string[] = WAYS.email.amr;
+/** The `amr` that a code of an authenticator app, or a recovery code, adds to the first part. */
 export const AMR_CODE: readonly string[] = ["otp", "mfa"];
 
 /**

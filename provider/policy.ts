@@ -14,6 +14,7 @@ import {
 import { isClaimable } from "../accounts/clients/client-kinds.ts";
 import { consentOf } from "../accounts/clients/consents.ts";
 import { needsSecondFactor } from "../accounts/factors/factor.ts";
+import { isByMailAlone } from "../accounts/ways/ways.ts";
 import { generationAt } from "../accounts/generations.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { apisOf, isShutOut } from "./apis.ts";
@@ -122,11 +123,15 @@ function isTooOld({ oidc: { session, params, result } }: KoaContextWithOIDC): bo
   return !session?.accountId || session.past(Number(maxAge));
 }
 
-/** In a remembered browser only the password was shown: that is not as recent as any `max_age`. */
-function isOnlyRemembered({ oidc: { session, params, result } }: KoaContextWithOIDC): boolean {
-  if (result?.login !== undefined || (session as SessionGeneration | undefined)?.remembered !== true)
-    return false;
-  return params?.["max_age"] !== undefined || params?.[SENT_MAX_AGE] !== undefined;
+/**
+ * In a remembered browser only the password was shown: that is not as recent as any `max_age`. Neither is a code by mail, to an
+ * account that has something better.
+ */
+function isNeverRecent({ oidc: { session, account, params, result } }: KoaContextWithOIDC): boolean {
+  if (result?.login !== undefined) return false;
+  if (params?.["max_age"] === undefined && params?.[SENT_MAX_AGE] === undefined) return false;
+  if ((session as SessionGeneration | undefined)?.remembered === true) return true;
+  return account !== undefined && isByMailAlone(session?.amr ?? [], (account as OidcAccount).record);
 }
 
 /** The `sub` of an `id_token_hint`. oidc-provider verifies the hint when the request arrives, and not again after the sign-in. */
@@ -260,7 +265,7 @@ export function signInPolicy({
     ),
   );
   login?.checks.add(
-    new Check("remembered", "the second factor was not shown", "login_required", isOnlyRemembered),
+    new Check("remembered", "the second factor was not shown", "login_required", isNeverRecent),
   );
   // oidc-provider would show the form to somebody else again and again.
   login?.checks.remove("id_token_hint");

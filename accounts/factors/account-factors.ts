@@ -10,7 +10,6 @@ import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import { PASSKEY, RECOVERY_CODES } from "../../records/factors/factor-kinds.ts";
 import { CONFIRMATION } from "../../records/people/confirmation-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
-import type { StorageServices } from "../../records/services.ts";
 import { isDisabled } from "../account.ts";
 import { noAccount, withoutSessions, withPassword } from "../account-access.ts";
 import type { AccountWriter, Decide } from "../account-change.ts";
@@ -24,11 +23,13 @@ import {
   type LeftWays,
   methodsOf,
   ownedWaysOf,
+  usesEmailCodes,
   type Way,
   wayOf,
   WAYS,
   withoutWays,
 } from "../ways/ways.ts";
+import type { AccountServices } from "../services.ts";
 import type { FactorWriter } from "./factor-writer.ts";
 import {
   type ChangedFactors,
@@ -54,9 +55,11 @@ type FactorOperations = Pick<
 export function createAccountFactors(
   writer: AccountWriter,
   changes: FactorWriter,
-  { configuration, storage, clock }: Pick<StorageServices, "configuration" | "storage" | "clock">,
+  services: Pick<AccountServices, "configuration" | "storage" | "clock" | "mailDeployment">,
 ): { readonly operations: FactorOperations; readonly internals: FactorChanges } {
+  const { configuration, storage, clock } = services;
   const { records, directory } = storage;
+  const allowed = { emailCode: usesEmailCodes(services) };
   // With `strict`, third parties and operators need a second factor.
   const { profile, operators } = configuration;
 
@@ -107,7 +110,7 @@ export function createAccountFactors(
       const left = removal(before, (each, way) => (id === undefined ? isFactorWay(way) : each === id));
       if (left === undefined) return undefined;
       // Operators may remove everything: with the confirmed address, the person can set a password.
-      if (id !== undefined && canSignIn(before) && !canSignIn(left.account))
+      if (id !== undefined && canSignIn(before, allowed) && !canSignIn(left.account, allowed))
         return { refused: "last_sign_in_method" };
       if (
         hasSecondFactor(before) &&
@@ -128,7 +131,7 @@ export function createAccountFactors(
     });
 
   /** Whether the person needs a second factor: as an operator, or for a client of a service that they use. */
-  async function isRequiredOf({ sub, services }: AccountRecord): Promise<boolean> {
+  async function isRequiredOf({ sub, services: used }: AccountRecord): Promise<boolean> {
     if (profile === "strict" && operators.includes(sub)) return true;
     const clients = await directory.listClients();
     return clients.some(
@@ -136,7 +139,7 @@ export function createAccountFactors(
         needsSecondFactor(client, profile) &&
         !client.disabled &&
         client.service !== null &&
-        Object.hasOwn(services, client.service),
+        Object.hasOwn(used, client.service),
     );
   }
 

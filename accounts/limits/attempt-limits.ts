@@ -125,7 +125,7 @@ export interface MailAttempt extends Attempt {
 }
 
 /** What the mail is for. Each has totals of its own, so that none keeps an account from another. */
-export type MailPurpose = "reset" | "registration" | "address" | "factor";
+export type MailPurpose = "reset" | "registration" | "address" | "factor" | "sign-in";
 
 /** Who asks for mail, and to which address. */
 interface MailRequest {

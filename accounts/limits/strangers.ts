@@ -79,7 +79,7 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
   lane: PERSON,
   receiver: SERVICE,
   mail: {
-    by: "a registration, or a password reset; and the hundredth wrong password of an account in a row",
+    by: "a registration, a password reset, or a request for a code; and the hundredth wrong password of an account in a row",
     limits: ["registrations", ...MAILS, ...WRONG_PASSWORD],
   },
   "notice-count": {
@@ -93,7 +93,10 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
     bound: "one record for each name; it ends 30 days after the last failure",
   },
   "signed-in-before": PASSWORD,
-  confirmation: { by: "a registration, or a password reset", limits: ["registrations", ...MAILS] },
+  confirmation: {
+    by: "a registration, a password reset, or a request for a code",
+    limits: ["registrations", ...MAILS],
+  },
   "authenticator-app": MAIL_CODE,
   passkey: { by: `${REGISTRATION.by}, where accounts need no password`, limits: REGISTRATION.limits },
   "recovery-codes": MAIL_CODE,
@@ -138,7 +141,7 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
 /** By the action. */
 export const ACTIONS_OF_STRANGERS: Readonly<Record<AuditAction, StrangerFact>> = {
   sign_in: {
-    by: "a wrong password, or a wrong passkey",
+    by: "a wrong password, a wrong passkey, or a wrong code by mail",
     limits: [...WRONG_PASSWORD, "signIn.guessed", "signIn.passkeys"],
     bound: `passkeys: ${COUNTED}`,
   },
@@ -149,10 +152,11 @@ export const ACTIONS_OF_STRANGERS: Readonly<Record<AuditAction, StrangerFact>> =
     bound: "one record for each network and window, with a count",
   },
   "mail.requested": {
-    by: "a registration or a password reset without a point",
+    by: "a registration, a password reset or a request for a code without a point",
     limits: [],
     bound: "one record for each bucket and window, with a count",
   },
+  "sign_in.code_requested": { by: "a request for a code by mail", limits: MAILS },
   "password_reset.requested": { by: "a password reset", limits: MAILS },
   "device.requested": {
     by: "a device that asks for a code without a point",

@@ -31,7 +31,7 @@ export interface ConfirmationSecrets {
 
 export interface NewConfirmation<Extra extends object> {
   readonly purpose: ConfirmationPurpose;
-  /** The `sub` of the account; for a registration, its interaction. A newer one of a subject replaces the older one. */
+  /** The `sub` of the account; for a registration and a sign-in, its interaction. A newer one of a subject replaces the older one. */
   readonly subject: string;
   /** The sign-in that waits for the code. */
   readonly interaction?: string | undefined;
@@ -112,7 +112,7 @@ export type Unproven =
 
 /** All calls reject with `StorageUnavailable` when the storage fails. */
 export interface Confirmations {
-  /** Stores a confirmation for an hour, or longer if it is lasting, in place of an earlier one, together with its mail. */
+  /** Stores a confirmation for the time of its purpose, or longer if it is lasting, in place of an earlier one, together with its mail. */
   issue<Extra extends object>(confirmation: NewConfirmation<Extra>): Promise<void>;
   /** Makes a link, and stores nothing. */
   prepare<Extra extends object>(wanted: NewLink<Extra>): PreparedLink;
@@ -155,6 +155,8 @@ export interface Confirmations {
 
 /** How long a code and a link work. */
 export const CONFIRMATION_LIFETIME_MS = 3_600_000;
+/** How long a code that signs in works. */
+export const SIGN_IN_CODE_LIFETIME_MS = 600_000;
 /** How long a link works that undoes a change of address, or a first second factor. */
 const UNDO_LIFETIME_MS = 7 * 86_400_000;
 /** How many wrong tries end a code. */
@@ -192,6 +194,11 @@ export function normalizeCode(typed: string, length: number = CODE_LENGTH): stri
     .replaceAll("O", "0")
     .replaceAll(/[IL]/g, "1");
   return code.length === length && CODE.test(code) ? code : undefined;
+}
+
+function lifetimeMs(purpose: ConfirmationPurpose): number {
+  if (purpose === "sign-in") return SIGN_IN_CODE_LIFETIME_MS;
+  return UNDOING.has(purpose) ? UNDO_LIFETIME_MS : CONFIRMATION_LIFETIME_MS;
 }
 
 /** Either way two records change, so that an unknown name costs what a known one does. */
@@ -248,7 +255,7 @@ export function createConfirmations(
       confirmed: false,
       sealed: sealed(purpose, subject, extra),
       createdAt: now,
-      expiresAt: now + (UNDOING.has(purpose) ? UNDO_LIFETIME_MS : CONFIRMATION_LIFETIME_MS),
+      expiresAt: now + lifetimeMs(purpose),
     };
     return { record, secrets };
   }

@@ -134,6 +134,7 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
     ],
     footer: t("mail.footer.asked"),
   }),
+  "sign-in-code": (values) => signInCode(values),
   "factors-changed": (values) =>
     notice(values, values.t("mail.factors.subject"), [
       values.t(`mail.factors.${changeOf(values)}`, { time: values.time, name: values.name }),
@@ -175,6 +176,28 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
     }),
 };
 
+/** A code to sign in, or why there is none. The code is never in the subject: locked screens show that. */
+function signInCode(values: Values): Content {
+  const { t, params, time } = values;
+  const { code = "", client, network = "" } = params;
+  const asked = t(`mail.signIn.asked.${familiesOf(values)}`, {
+    ...params,
+    one: oneFamily(params),
+    time,
+    network,
+  });
+  const blocks =
+    code === ""
+      ? [t("mail.signIn.none"), t("mail.signIn.noneText"), asked, t("mail.signIn.noneNotYou")]
+      : [t("mail.signIn.text"), { code }, t("mail.signIn.once"), asked, t("mail.signIn.notYou")];
+  return {
+    subject: t(code === "" ? "mail.signIn.noneSubject" : "mail.signIn.subject"),
+    reason: client === undefined ? undefined : t("mail.continue", { client }),
+    blocks,
+    footer: t("mail.footer.asked"),
+  };
+}
+
 /** The last notice for a while. Most end with a link to the account. */
 const withMore = (content: Content, more: string): Content => {
   const at = content.blocks.findLastIndex((block) => typeof block === "string") + 1;
@@ -196,12 +219,21 @@ function changeOf({ params }: Values): (typeof FACTOR_CHANGES)[number] {
   return FACTOR_CHANGES.find((change) => change === params["change"]) ?? "all-removed";
 }
 
-/** The families of browser and system, as far as they are known. */
-function browserText({ t, params: { browser, system }, time }: Values): string {
-  if (browser !== undefined && system !== undefined) return t("mail.browser.both", { browser, system, time });
-  const one = browser ?? system;
-  return one === undefined ? t("mail.browser.unknown", { time }) : t("mail.browser.one", { one, time });
+/** What is known of the families of browser and system: the end of the key of a text about them. */
+function familiesOf({ params: { browser, system } }: Values): "both" | "one" | "unknown" {
+  if (browser !== undefined && system !== undefined) return "both";
+  return browser === undefined && system === undefined ? "unknown" : "one";
 }
+
+/** The one that is known. */
+const oneFamily = ({ browser, system }: Values["params"]): string => browser ?? system ?? "";
+
+const browserText = (values: Values): string =>
+  values.t(`mail.browser.${familiesOf(values)}`, {
+    ...values.params,
+    one: oneFamily(values.params),
+    time: values.time,
+  });
 
 const LAYOUT = join(import.meta.dirname, "views/mail.ejs");
 

@@ -6,12 +6,15 @@ import { createPasswordResets, type PasswordResets } from "./password-resets.ts"
 import { createRegistrations, type Registrations } from "./registrations.ts";
 import { dotlessDomains } from "../providers.ts";
 import type { PeopleServices } from "./requests.ts";
+import { createSignInCodes, type SignInCodes } from "./sign-in-codes.ts";
 
 /** Which members exist depends on the configuration. Pages must not offer what is missing. */
 export interface People {
   readonly confirmations: Confirmations;
   /** Missing without `interactions.registration`, and without mail. */
   readonly registrations?: Registrations;
+  /** Missing without `signIn.emailCode`, and without mail. */
+  readonly signInCodes?: SignInCodes;
   /** Missing without mail. */
   readonly passwordResets?: PasswordResets;
   /** Missing without mail. */
@@ -20,9 +23,10 @@ export interface People {
 
 export function createPeople(services: PeopleServices): People {
   const { configuration, confirmations, onWarning } = services;
-  const { mail, mailer } = configuration;
+  const { mail, mailer, signIn, profile } = configuration;
   const { registration } = configuration.interactions;
   if (mail === undefined && mailer === undefined) {
+    if (signIn.emailCode) onWarning("signIn.emailCode is off: the codes come by mail, and `mail` is not set");
     if (registration !== false)
       onWarning(
         "interactions.registration is off: people confirm their address by mail, and `mail` is not set",
@@ -45,6 +49,7 @@ export function createPeople(services: PeopleServices): People {
     ...(settings !== false && {
       registrations: createRegistrations(services, settings),
     }),
+    ...(signIn.emailCode && profile !== "strict" && { signInCodes: createSignInCodes(services) }),
     passwordResets: createPasswordResets(services),
     addressChanges: createAddressChanges(services, dotlessDomains(configuration)),
   };

@@ -38,7 +38,7 @@ import { withTimeout } from "../../core/with-timeout.ts";
 /** The form as the person entered it. */
 export interface RegistrationForm extends FieldValues {
   readonly email: string;
-  /** `null`: the account gets a passkey instead. */
+  /** `null`: the account gets a passkey instead, or, where codes by mail sign in, nothing but its address. */
   readonly password: string | null;
   /** The version of the terms that the person accepted. */
   readonly termsVersion?: string | undefined;
@@ -119,11 +119,12 @@ export interface Registrations {
   ): Promise<RegistrationConfirmed | Limited | { readonly kind: "invalid"; readonly problem: FieldProblem }>;
   /**
    * Creates the account with its passkey in one commit, after `passkey-needed`: no account is without both passkey and
-   * password. `passkey-taken`: the passkey belongs to an account.
+   * password, unless codes by mail sign in. `passkey-taken`: the passkey belongs to an account.
+   * @param passkey `null`: without one; `gone` where codes by mail are off.
    */
   complete(
     interaction: string,
-    passkey: FirstPasskey,
+    passkey: FirstPasskey | null,
     at: AskedAt,
   ): Promise<RegistrationConfirmed | Limited | { readonly kind: "passkey-taken" }>;
   /** The pending registration of this interaction, and whether its address is already confirmed. */
@@ -282,7 +283,7 @@ export function createRegistrations(services: PeopleServices, settings: Registra
     pending: FoundConfirmation<PendingForm>,
     form: PendingForm,
     at: AskedAt,
-    passkey?: FirstPasskey,
+    passkey?: FirstPasskey | null,
   ): Promise<RegistrationConfirmed | Limited> {
     if (cannotComplete(form)) return GONE;
     const attempt = form.username === undefined ? undefined : await limits.usernameTaken(pending.subject);
@@ -303,7 +304,7 @@ export function createRegistrations(services: PeopleServices, settings: Registra
     pending: FoundConfirmation<PendingForm>,
     form: PendingForm,
     at: AskedAt,
-    passkey: FirstPasskey | undefined,
+    passkey: FirstPasskey | null | undefined,
   ): Promise<RegistrationConfirmed> {
     const { first } = form;
     if (first !== undefined) {
@@ -311,6 +312,8 @@ export function createRegistrations(services: PeopleServices, settings: Registra
       if (passkey !== undefined) return GONE;
       return stored(tx, pending, { ...form, first, sub: randomUUID() }, at);
     }
+    if (passkey === null)
+      return configuration.signIn.emailCode ? stored(tx, pending, { ...form, sub: randomUUID() }, at) : GONE;
     if (passkey !== undefined) {
       const { sub, factor } = passkey;
       return stored(tx, pending, { ...form, first: factor, sub }, at);

@@ -128,21 +128,28 @@ export function mailWith(
     deployment,
     clientName,
     lastsMs,
+    lifetimeMs = lastsMs ?? CONFIRMATION_LIFETIME_MS,
+    params,
   }: {
     readonly kind: MailKind;
     readonly to: string;
     /** How long its code and link work, if that is longer than usual: it is the last one for a while, and says so. */
     readonly lastsMs?: number | undefined;
+    /** How long its code works. Default: an hour. */
+    readonly lifetimeMs?: number;
+    /** Further values of its text. */
+    readonly params?: NewMail["params"];
   } & Pick<AskedAt, "deployment" | "locale" | "clientName">,
 ): (secrets: ConfirmationSecrets) => NewMail {
   const at = clock.now();
-  const expiresAt = at + (lastsMs ?? CONFIRMATION_LIFETIME_MS);
+  const expiresAt = at + lifetimeMs;
   return ({ code, link }) => ({
     kind,
     to,
     deployment,
     ...(locale === undefined ? {} : { locale }),
     params: {
+      ...params,
       at: String(at),
       code,
       link,

@@ -3,6 +3,7 @@
  * has, what was shown in a sign-in or what a list contains asks the rows, never for the name of a kind.
  */
 import type { Ref } from "../../adapters/record-store.ts";
+import type { Configuration } from "../../config/configuration.ts";
 import type { AuditAction } from "../../records/audit/actions.ts";
 import type { AuditDetail } from "../../records/audit/audit-event.ts";
 import type { AccountRecord, AccountWays, IdentityLink } from "../../records/directory/directory.ts";
@@ -76,8 +77,14 @@ export interface Method {
   readonly state?: "stopped" | "copied";
 }
 
-/** The part of an account that the rows read. */
-export type WayOwner = Pick<AccountRecord, "sub" | "ways">;
+/** The part of an account that the rows read. Without `email_verified`, nothing is known of its address. */
+export type WayOwner = Pick<AccountRecord, "sub" | "ways"> & Partial<Pick<AccountRecord, "email_verified">>;
+
+/** What the configuration allows. What is missing is off. */
+export interface AllowedWays {
+  readonly passkeys?: unknown;
+  readonly emailCode?: boolean;
+}
 
 /** What the audit calls the removal of something that an account has. */
 type RemovedAction = Extract<AuditAction, "account.factor_removed" | "account.identity_unlinked">;
@@ -105,14 +112,19 @@ export interface Way extends ListedWay {
   readonly isFactor: boolean;
   /** Whether a mail gives the owner another one. A sign-in with it then shows that the person reads that mail. */
   readonly replaceable: boolean;
+  /**
+   * Whether it outranks a code by mail: an account that has it shows it where a code by mail is not enough (decisions.md, What is
+   * it worth?).
+   */
+  readonly outranksMail: boolean;
   /** The values of `amr` that say that it was shown. */
   readonly amr: readonly string[];
   /** How strong a sign-in is in which it was shown. */
   readonly acr: "password" | "mfa" | "passkey";
   /** The most that an account can have of it. */
   readonly max: number;
-  /** Whether the configuration allows it. @param allowed what is missing there is off. */
-  readonly isOn: (allowed: { readonly passkeys?: unknown }) => boolean;
+  /** Whether the configuration allows it. */
+  readonly isOn: (allowed: AllowedWays) => boolean;
   /** The ways without these. Left out: nobody removes it. */
   readonly without?: (ways: AccountWays, ids: ReadonlySet<string>) => AccountWays;
   /** Its member of what `accounts.factors` returns. @param stored its records. */
@@ -136,12 +148,13 @@ const MAX_IDENTITIES = 50;
 const linksOf = ({ ways }: WayOwner): readonly IdentityLink[] => ways.provider?.links ?? [];
 
 /** The rows, in the order in which lists show them. To add a kind, add a row. */
-export const WAYS: Readonly<Record<"password" | "passkey" | "app" | "provider", Way>> = {
+export const WAYS: Readonly<Record<"password" | "passkey" | "app" | "provider" | "email", Way>> = {
   password: {
     kind: "password",
     signsIn: true,
     isFactor: false,
     replaceable: true,
+    outranksMail: true,
     amr: ["pwd"],
     acr: "password",
     max: 1,
@@ -154,6 +167,7 @@ export const WAYS: Readonly<Record<"password" | "passkey" | "app" | "provider", 
     signsIn: false,
     isFactor: true,
     replaceable: false,
+    outranksMail: false,
     amr: ["otp"],
     acr: "mfa",
     max: 1,
@@ -185,6 +199,7 @@ export const WAYS: Readonly<Record<"password" | "passkey" | "app" | "provider", 
     signsIn: true,
     isFactor: true,
     replaceable: false,
+    outranksMail: true,
     amr: ["swk", "hwk"],
     acr: "passkey",
     max: 10,
@@ -225,6 +240,7 @@ export const WAYS: Readonly<Record<"password" | "passkey" | "app" | "provider", 
     signsIn: true,
     isFactor: false,
     replaceable: false,
+    outranksMail: false,
     amr: ["fed"],
     acr: "password",
     // One of each provider.
@@ -265,6 +281,20 @@ export const WAYS: Readonly<Record<"password" | "passkey" | "app" | "provider", 
       effect: "methods.remove.provider.text",
     },
   },
+  /** A code by mail: an account has it with its confirmed address. */
+  email: {
+    kind: "email",
+    signsIn: true,
+    isFactor: false,
+    replaceable: true,
+    outranksMail: false,
+    amr: ["email"],
+    acr: "password",
+    max: 1,
+    isOn: ({ emailCode = false }) => emailCode,
+    ids: ({ email_verified = false }) => (email_verified ? ["email"] : []),
+    texts: { name: "methods.email", count: "methods.email" },
+  },
 };
 
 export const allWays = (): readonly Way[] => Object.values(WAYS);
@@ -273,19 +303,44 @@ export const allWays = (): readonly Way[] => Object.values(WAYS);
 export const mainWaysFirst = (): readonly Way[] =>
   allWays().toSorted((one, other) => Number(other.signsIn) - Number(one.signsIn));
 
-/** The kinds that the account has. */
-export function kindsOf(account: WayOwner): string[] {
-  return allWays().flatMap((way) => (way.ids(account).length > 0 ? [way.kind] : []));
+/** Whether codes by mail are on. */
+export const usesEmailCodes = ({
+  configuration: { signIn, profile },
+  mailDeployment,
+}: {
+  readonly configuration: Pick<Configuration, "signIn" | "profile">;
+  readonly mailDeployment: unknown;
+}): boolean => signIn.emailCode && profile !== "strict" && mailDeployment !== undefined;
+
+/** The kinds that the account has. @param allowed Default: codes by mail are off. */
+export function kindsOf(account: WayOwner, allowed: Pick<AllowedWays, "emailCode"> = {}): string[] {
+  return allWays().flatMap((way) => (isOnFor(way, allowed) && way.ids(account).length > 0 ? [way.kind] : []));
 }
+
+/** An account keeps its passkeys while they are off. */
+const isOnFor = (way: Way, { emailCode = false }: Pick<AllowedWays, "emailCode">): boolean =>
+  way.isOn({ passkeys: true, emailCode });
 
 /** Whether the account has a way of which this is true. */
 export function hasWay(account: WayOwner, is: (way: Way) => boolean): boolean {
   return allWays().some((way) => is(way) && way.ids(account).length > 0);
 }
 
-/** Whether the account can sign in by itself, without a mail. */
-export function canSignIn(account: WayOwner): boolean {
-  return hasWay(account, ({ signsIn }) => signsIn);
+/** Whether the account can sign in. @param allowed Default: codes by mail are off. */
+export function canSignIn(account: WayOwner, allowed: Pick<AllowedWays, "emailCode"> = {}): boolean {
+  return hasWay(account, (way) => way.signsIn && isOnFor(way, allowed));
+}
+
+/** For {@link hasWay} and {@link hasShown}. */
+export const outranksMail = (way: Way): boolean => way.outranksMail;
+
+/**
+ * Whether a code by mail was shown, and nothing that outranks it, for an account that has such a thing. That is no recent sign-in,
+ * and changes nothing of what the account signs in with.
+ */
+export function isByMailAlone(amr: readonly string[], account: WayOwner): boolean {
+  const isMail = amr.some((value) => WAYS.email.amr.includes(value));
+  return isMail && !hasShown(amr, outranksMail) && hasWay(account, outranksMail);
 }
 
 /** For {@link hasWay} and {@link withoutWays}. */

@@ -3,6 +3,7 @@ import type { ServiceContext } from "../../provider/exchange.ts";
 import { randomBytes } from "node:crypto";
 import { ACCOUNT_CLIENT, CONSOLE_CLIENT } from "../../accounts/clients/client.ts";
 import { hasSecondFactor } from "../../accounts/factors/factor.ts";
+import { isByMailAlone } from "../../accounts/ways/ways.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { seconds } from "../../core/clock.ts";
 import type { AccountRequest } from "../../provider/pages.ts";
@@ -96,7 +97,8 @@ export function createAccountGate(
     return { kind: "sign-in", location: isHead ? deployment.url + wanted : signInUrl(ctx, wanted, more) };
   }
 
-  function isRecent({ account, acr, signedInAt }: SignedIn): boolean {
+  function isRecent({ account, acr, amr = [], signedInAt }: SignedIn): boolean {
+    if (isByMailAlone(amr, account)) return false;
     if (hasSecondFactor(account) && !satisfies(acr, ACR_MFA)) return false;
     return seconds(clock) - signedInAt <= RECENT_SECONDS;
   }

@@ -18,6 +18,8 @@ interface OverviewLocals extends PersonLocals {
   readonly hasMoreBrowsers?: boolean;
   /** The names of the connected services. */
   readonly services: readonly string[];
+  /** Whether codes by mail sign in. Default: no. */
+  readonly emailCode?: boolean;
   /** Path of the console, for operators. */
   readonly console?: string;
   /** Milliseconds since the epoch. */
@@ -84,13 +86,13 @@ function rowsOf(t: Translator, locals: OverviewLocals) {
 
 /** By page. */
 function valuesOf(t: Translator, locals: OverviewLocals): Readonly<Record<string, Value | undefined>> {
-  const { person, account, browsers, hasMoreBrowsers = false, services, now } = locals;
+  const { person, account, browsers, hasMoreBrowsers = false, services, emailCode = false, now } = locals;
   const names = [person.name, account.username].filter(Boolean);
   return {
     profile: [names.length === 0 ? t("account.profile.hint") : names.join(" · ")],
     email: account.email_verified ? [person.email] : [t("account.email.unconfirmed", person), false],
     password: [passwordValue(t, account, now)],
-    methods: [methodsText(t, account)],
+    methods: [methodsText(t, account, { emailCode })],
     sessions: [browsersText(t, browsers, hasMoreBrowsers)],
     services: [servicesValue(t, services)],
     delete: [t("account.delete.hint")],
@@ -126,7 +128,7 @@ export const overviewPage: PersonPage = {
   views: [overviewView],
   async show(
     { locals, person: { account }, show },
-    { sessions, storage: { directory }, clock, console, configuration },
+    { sessions, storage: { directory }, clock, console, configuration, people },
   ) {
     const [found, services] = await Promise.all([
       sessions.list(account),
@@ -138,6 +140,7 @@ export const overviewPage: PersonPage = {
       browsers: found.sessions.length,
       hasMoreBrowsers: found.next !== undefined,
       services: services.map(({ name }) => name),
+      emailCode: people.signInCodes !== undefined,
       now: clock.now(),
       ...(console !== undefined &&
         configuration.operators.includes(account.sub) && { console: locals.base + console }),

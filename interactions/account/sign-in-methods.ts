@@ -5,8 +5,10 @@
 import { z } from "zod";
 import { factorKey, hasSecondFactor, passkeyName } from "../../accounts/factors/factor.ts";
 import {
+  type AllowedWays,
   allWays,
   type Factors,
+  kindsOf,
   mainWaysFirst,
   type Method,
   methodsOf,
@@ -191,9 +193,14 @@ function adviceOf(t: Translator, locals: MethodsLocals): string {
 }
 
 /** What an account can sign in with, in words, such as "Password and 1 passkey". */
-export function methodsText(t: Translator, account: WayOwner): string {
-  const all = mainWaysFirst().flatMap(({ ids, texts }) => {
-    const count = ids(account).length;
+export function methodsText(
+  t: Translator,
+  account: WayOwner,
+  allowed: Pick<AllowedWays, "emailCode">,
+): string {
+  const kinds = kindsOf(account, allowed);
+  const all = mainWaysFirst().flatMap(({ kind, ids, texts }) => {
+    const count = kinds.includes(kind) ? ids(account).length : 0;
     return count === 0 ? [] : [t(texts.count, { count })];
   });
   return all.length === 0 ? t("methods.none") : new Intl.ListFormat(t.locale).format(all);

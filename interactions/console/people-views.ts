@@ -166,7 +166,7 @@ export const removalPage: Page<RemovalLocals> = {
 /** What happens, in sentences. */
 function effectsOf(t: Translator, { person, factors, factor, isMailed }: RemovalLocals): string[] {
   const isLast = factor === ALL || methodsOf(factors).length === 1;
-  const isLeft = hasWay(person, ({ signsIn, isFactor }) => signsIn && !isFactor);
+  const isLeft = hasWay(person, ({ kind, signsIn, isFactor }) => signsIn && !isFactor && kind !== "email");
   return [
     ...(isLast ? [] : [t("console.remove.effect.one")]),
     ...(isLast && isLeft ? [t("console.remove.effect.last")] : []),

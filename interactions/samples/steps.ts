@@ -50,6 +50,7 @@ const offersOf = (text: Text): Offers => ({
     passwordless: true,
   },
   resets: true,
+  emailCode: true,
   passwordLength: { min: 8, max: 128 },
   passkeyOffer: true,
 });
@@ -218,6 +219,8 @@ export function stepSamples(text: Text): readonly Sample[] {
   const owner = (...ways: readonly string[]): Partial<RunningSignIn> => ({
     account: { ...account, ways: ["passkey", ...ways] },
   });
+  const codeAsked: SignInState = { username: text(ADA), mailed: true };
+  const mailOnly = { ...account, ways: ["email"] };
   const challenged = (notice?: string): SignInState => ({
     loginChallenge: { challenge: text("bGluayBvZiAzMiBieXRlcw"), expiresAt: 0 },
     ...(notice !== undefined && { notice }),
@@ -233,6 +236,7 @@ export function stepSamples(text: Text): readonly Sample[] {
       "login-missing": { problems: [problem("required", "username"), problem("required", "password")] },
       "login-limited": { signIn: { loginHint }, ...limited },
       "login-new-password": { state: { notice: "password-changed" } },
+      "login-code-too-little": { state: { notice: "code-too-little" } },
       "login-passkey": { signIn: owner("password"), state: challenged() },
       "login-passkey-first": {
         signIn: { ...owner("password"), prefers: "passkey" },
@@ -250,6 +254,19 @@ export function stepSamples(text: Text): readonly Sample[] {
         signIn: { loginHint, providers, lastProvider: text("uni") },
         problems: [problem("wrong", "username", "password")],
       },
+    }),
+    ...steps("email-code", {
+      "email-code": {},
+      "email-code-filled-in": { signIn: { loginHint } },
+      "email-code-limited": { signIn: { loginHint }, ...limited },
+      "email-code-sent": { state: codeAsked },
+      "email-code-again": { state: { ...codeAsked, notice: "code-sent" } },
+      "email-code-username": { state: { ...codeAsked, username: loginHint } },
+      "email-code-own": { signIn: { ...own, account: mailOnly }, state: { mailed: true } },
+      "email-code-wrong": { state: codeAsked, problems: [problem("wrong-code", "code")] },
+      "email-code-no-tries": { state: codeAsked, problems: [problem("no-tries", "code")] },
+      "email-code-late": { state: codeAsked, problems: [problem("code-expired", "code")] },
+      "email-code-not-resent": { state: codeAsked, ...limited },
     }),
     ...steps("consent", {
       consent: {
@@ -288,6 +305,8 @@ export function stepSamples(text: Text): readonly Sample[] {
           providers,
         },
       },
+      "reauthenticate-code": { signIn: { account: mailOnly } },
+      "reauthenticate-code-limited": { signIn: { account: mailOnly }, ...limited },
       "reauthenticate-nothing": { signIn: { account: { ...account, ways: [] } } },
     }),
     ...steps("second-factor", {

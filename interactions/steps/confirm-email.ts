@@ -2,7 +2,8 @@
 import { trimmed } from "../../accounts/names.ts";
 import type { Registrations, RegistrationConfirmed } from "../../accounts/people/registrations.ts";
 import { seconds } from "../../core/clock.ts";
-import { AMR_PASSWORD } from "../../provider/authentication.ts";
+import { kindsOf } from "../../accounts/ways/ways.ts";
+import { AMR_EMAIL, AMR_PASSWORD } from "../../provider/authentication.ts";
 import { finishSignIn } from "./sign-in.ts";
 import {
   askedAt,
@@ -82,7 +83,7 @@ async function settled(
   if (result.kind === "created")
     return finishSignIn(entry, services, result.record, {
       at: seconds(services.configuration.clock),
-      amr: AMR_PASSWORD,
+      amr: kindsOf(result.record).includes("password") ? AMR_PASSWORD : AMR_EMAIL,
     });
   if (result.kind === "passkey-needed") return atPasskey(entry, services, result.owner);
   if (result.kind === "username-taken") return { kind: "next", state: usernameTaken(state) };
@@ -92,18 +93,30 @@ async function settled(
   return again("register");
 }
 
-/** Somebody who registers without a password creates a passkey, and the account with it. */
+/**
+ * Somebody who registers without a password creates a passkey, and the account with it. Where codes by mail sign in, the account
+ * does without.
+ */
 async function atPasskey(
-  { signIn }: Entry,
+  entry: Entry,
   services: StepServices,
   owner: Extract<RegistrationConfirmed, { readonly kind: "passkey-needed" }>["owner"],
 ): Promise<Outcome> {
-  const { enrolment: before } = signIn.state;
+  const { enrolment: before } = entry.signIn.state;
   const earlier = before?.as === null ? before : undefined;
   const enrolment = await services.secondFactors.enrolments?.beginNewAccount(owner, earlier);
-  if (enrolment === undefined) return { kind: "gone" };
+  if (enrolment === undefined)
+    return services.offers.emailCode ? withAddressAlone(entry, services) : { kind: "gone" };
   const { email } = owner;
   return { kind: "next", state: { step: "enrol", email, enrolment } };
+}
+
+/** Makes the account of somebody who has confirmed the address and wants no passkey now. */
+export async function withAddressAlone(entry: Entry, services: StepServices): Promise<Outcome> {
+  const { registrations } = services.people;
+  const made = await registrations?.complete(entry.signIn.uid, null, askedAt(entry, services));
+  if (made === undefined || made.kind === "passkey-taken") return again("register");
+  return made.kind === "limited" ? made : settled(entry, services, made);
 }
 
 /**

@@ -49,8 +49,8 @@ export interface DescribedField extends z.output<typeof describedField> {}
 
 const action = section({
   /**
-   * `submit` for the fields; `without-password` for the same with a passkey instead of the password; `resend` for another code;
-   * `passkey` for a passkey, with `credential`, and at `enrol` with `name`; `recovery` for a recovery code, with `code`; `app` for a
+   * `submit` for the fields; `without-password` for the same with a passkey instead of the password; `email` for a code by
+   * mail; `resend` for another code, `change` for one with another name; `passkey` for a passkey, with `credential`, and at `enrol` with `name`; `recovery` for a recovery code, with `code`; `app` for a
    * new app, with `code`; `renew` for new recovery codes; `remove` for one of `methods`; `later` to go on without the passkey that
    * was offered, `never` to not be asked again; `allow` and `deny` for consent; `another-account` to sign in to another one; `cancel`
    * to go back to the client without signing in; `more-time`, in the last five minutes, for the full time again; or the name of
@@ -107,8 +107,8 @@ export const step = section({
   /** The address that a code was sent to. */
   email: z.string().exactOptional(),
   /**
-   * `new-password` only: whose password it is. Put it into a hidden field with `autocomplete="username"` in front of the
-   * password, so that password managers store both.
+   * `email-code`: the name that a code was asked for with, as typed, to show it. `new-password`: whose password it is. Put it
+   * into a hidden field with `autocomplete="username"` in front of the password, so that password managers store both.
    */
   username: z.string().exactOptional(),
   /** The terms of use to accept. */

@@ -6,6 +6,7 @@ import { FULL_NAME, shownEmail } from "../../accounts/names.ts";
 import { wayOf } from "../../accounts/ways/ways.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { DescribedField, DescribedMethod, DescribedProblem, StepDescription } from "./described-step.ts";
+import { askedName } from "./email-code.ts";
 import { offeredFactors } from "./enrol.ts";
 import { SIGN_IN_WAYS } from "./sign-in-ways.ts";
 import {
@@ -61,6 +62,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     ...((name === "confirm-email" || name === "enrol-confirm") &&
       state.email !== undefined && { email: shownEmail(state.email) }),
     ...(name === "new-password" && state.username !== undefined && { username: state.username }),
+    ...(isCodeAsked(present) && { username: askedName(signIn) }),
     ...(hasTerms &&
       terms !== undefined && {
         terms: { ...terms, url: terms.url.replaceAll("{locale}", locale), label: t("terms.read") },
@@ -85,7 +87,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
         label:
           action === MORE_TIME
             ? t("moreTime")
-            : (buttonOf(t, action) ?? firstText(t, [`${name}.${action}`, `offer-passkey.${action}`])),
+            : (buttonOf(t, action) ?? firstText(t, actionTexts(present, action))),
         method: "POST" as const,
         href: action === "submit" ? path : `${path}?action=${action}`,
       })),
@@ -116,10 +118,22 @@ function describeProviders(
   });
 }
 
+/** The keys that the label of an action may have. */
+export function actionTexts({ name, actions, offers }: PresentStep, action: string): readonly string[] {
+  if (name === "email-code" && !actions.includes("resend")) return ["email-code.send"];
+  // Without a passkey either.
+  if (action === "without-password" && offers.emailCode) return ["register.without-password.mail"];
+  return [`${name}.${action}`, `offer-passkey.${action}`];
+}
+
 /** The label of a way to sign in that is a button. */
 export function buttonOf(t: Translator, action: string): string | undefined {
   return SIGN_IN_WAYS.find((way) => way.action === action)?.button?.(t);
 }
+
+/** Whether the person enters a code by mail now. */
+export const isCodeAsked = ({ name, actions }: PresentStep): boolean =>
+  name === "email-code" && actions.includes("resend");
 
 const wasOffered = ({ signIn }: PresentStep): boolean => signIn.state.proven?.offered === true;
 
@@ -128,6 +142,7 @@ const isNewcomer = ({ name, signIn }: PresentStep): boolean =>
   name === "enrol" && signIn.state.proven === undefined;
 
 function titleOf(step: PresentStep): string {
+  if (isCodeAsked(step)) return "email-code.sent.title";
   const isOptional = wasOffered(step) && (step.name === "enrol-confirm" || step.name === "enrol");
   return isOptional ? "offer-passkey.submit" : `${step.name}.title`;
 }
@@ -195,6 +210,13 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
     if (actions.includes("resend")) return [t("confirm-email.text", { email }), t("confirm-email.help")];
     return fields.length === 0 ? [t("confirm-email.link", { email })] : [];
   },
+  "email-code"(t, step) {
+    if (!isCodeAsked(step)) return [purposeOf(t, step)];
+    // Above, a notice says that another one is on its way, or a problem says that none is.
+    const isSaid =
+      step.signIn.state.notice === "code-sent" || step.problems.some(({ code }) => code === "limited");
+    return isSaid ? [] : [t("email-code.text")];
+  },
   "forgot-password": (t) => [t("forgot-password.text")],
   "new-password": (t, { fields }) => [
     ...(fields.some(({ name }) => name === "code") ? [t("new-password.text")] : []),
@@ -211,7 +233,8 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
     return [text, t("enrol-confirm.help")];
   },
   enrol: (t, step) => {
-    if (isNewcomer(step)) return [t("enrol.account.text")];
+    if (isNewcomer(step))
+      return [t(step.actions.includes("later") ? "enrol.account.optional" : "enrol.account.text")];
     const { app, passkey } = offeredFactors(step.signIn);
     if (app === null) return [t("enrol.passkey.only")];
     if (passkey === null) return [t("enrol.app.only")];

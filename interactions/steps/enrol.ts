@@ -12,7 +12,15 @@ import type { Enrolment, Enrolments, NewAccountEnrolment } from "../../accounts/
 import { hasSecondFactor } from "../../accounts/factors/factor.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { ACR_MFA, amrOfPasskey, satisfies } from "../../provider/authentication.ts";
-import { again, codeField, expired, keptEnrolment, usernameTaken, wrongCode } from "./confirm-email.ts";
+import {
+  again,
+  codeField,
+  expired,
+  keptEnrolment,
+  usernameTaken,
+  withAddressAlone,
+  wrongCode,
+} from "./confirm-email.ts";
 import { NEW_FACTORS, nameProblem, PASSKEY_REFUSED } from "./new-factor.ts";
 import { parsed } from "./passkey-sign-in.ts";
 import { atEnrol, CHANGED, isAt, isExpired, proceed, provenOf, startOver, stillProven } from "./sign-in.ts";
@@ -119,8 +127,10 @@ export const enrol: Step = {
       ...(passkey === null ? [] : [NEW_FACTORS.passkey.field]),
     ];
   },
-  actions(signIn) {
+  actions(signIn, { emailCode }) {
     const { app, passkey } = offeredFactors(signIn);
+    // A code by mail signs in to an account that has nothing else.
+    if (signIn.state.proven === undefined && emailCode) return ["passkey", "later"];
     return withLater(signIn, [...(app === null ? [] : ["app"]), ...(passkey === null ? [] : ["passkey"])]);
   },
   alternatives: ({ state }) => (state.proven === undefined ? ["register", "login"] : ["login"]),
@@ -155,6 +165,7 @@ async function makeAccount(entry: Entry, services: StepServices, enrolments: Enr
   const { enrolment } = state;
   const { registrations } = services.people;
   if (registrations === undefined || enrolment?.as !== null) return again("register");
+  if (entry.action === "later") return withAddressAlone(entry, services);
   const unnamed = nameProblem(values);
   if (unnamed !== undefined) return unnamed;
   const name = values.get("name") ?? "";

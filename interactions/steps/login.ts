@@ -8,7 +8,7 @@ export const login: Step = {
   ...withWays("login", ({ loginHint = "", state: { username = loginHint } }) => [
     { name: "username", type: "text", autocomplete: "username", required: true, value: username },
   ]),
-  alternatives: () => ["forgot-password", "register"],
+  alternatives: () => ["forgot-password", "email-code", "register"],
 };
 
 /**

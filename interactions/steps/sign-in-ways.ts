@@ -2,6 +2,7 @@
  * The ways to sign in at `login` and `reauthenticate`. A row says what the way asks for and what its action does; the steps know
  * none by name. What an account has of each is in `accounts/ways/ways.ts`.
  */
+import { emailWay } from "./email-code.ts";
 import { passkeyWay } from "./passkey-sign-in.ts";
 import { checkPassword } from "./sign-in.ts";
 import type { Field, RunningSignIn, SignInStep, SignInWay, Step } from "./step.ts";
@@ -25,14 +26,14 @@ const password: SignInWay = {
 };
 
 /** The rows, in the order of the page. To add a way, add a row here and one in `accounts/ways/ways.ts`. */
-export const SIGN_IN_WAYS: readonly SignInWay[] = [password, passkeyWay];
+export const SIGN_IN_WAYS: readonly SignInWay[] = [password, passkeyWay, emailWay];
 
 /** The ways that can be used now. The one that this browser used comes first. */
 function waysAt(signIn: RunningSignIn, step: SignInStep): readonly SignInWay[] {
   const { account, prefers } = signIn;
   const isFirst = ({ kind }: SignInWay): boolean => kind === prefers;
   return SIGN_IN_WAYS.filter(
-    (way) => way.isOpen(signIn) && (step === "login" || account?.ways.includes(way.kind) === true),
+    (way) => way.isOpen(signIn, step) && (step === "login" || account?.ways.includes(way.kind) === true),
   ).toSorted((one, other) => Number(isFirst(other)) - Number(isFirst(one)));
 }
 

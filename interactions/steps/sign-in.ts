@@ -19,7 +19,7 @@ import {
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import { whoseLimit } from "../../accounts/limits/limit-table.ts";
-import { hasShown, isReplaceable, kindsOf } from "../../accounts/ways/ways.ts";
+import { hasShown, isByMailAlone, isReplaceable, kindsOf, outranksMail } from "../../accounts/ways/ways.ts";
 import { wideNetwork } from "../../accounts/limits/networks.ts";
 import {
   askedAt,
@@ -145,7 +145,9 @@ export async function proceed(
   const { ctx, signIn } = entry;
   const { accounts, devices, newBrowsers, offers, units } = services;
   const needsFactor = hasSecondFactor(record) && !shown.amr.includes("mfa");
-  const remembered = needsFactor && !shown.stepUp && (await isRemembered(entry, services, record));
+  // A mailbox and a browser are not two factors, and neither are a provider and a browser.
+  const mayBeSpared = needsFactor && !shown.stepUp && hasShown(shown.amr, outranksMail);
+  const remembered = mayBeSpared && (await isRemembered(entry, services, record));
   const { canAddPasskey, provider } = shown;
   const proven = {
     ...provenOf(record, shown.at, shown.amr),
@@ -167,12 +169,15 @@ export async function proceed(
       { ...proven, ...(shown.stepUp && { stepUp: true }) },
       demandedAcr,
     );
-  const needsReview = !shown.stepUp && isReviewDue(record, shown.amr);
+  const byMail = isByMailAlone(shown.amr, record);
+  // It removes what a code by mail must not remove.
+  const needsReview = !shown.stepUp && !byMail && isReviewDue(record, shown.amr);
   const { terms } = offers.registration ?? {};
   // A person who is already signed in is asked at the next sign-in.
   const needsTerms = terms !== undefined && !shown.stepUp && record.terms_version !== terms.version;
   const isComplete = !needsReview && !needsTerms;
-  const mayOffer = isComplete && canAddPasskey && !remembered && mayBeOffered(entry, services, record);
+  const mayOffer =
+    isComplete && canAddPasskey && !remembered && !byMail && mayBeOffered(entry, services, record);
   if (
     mayOffer &&
     (await accounts.offerPasskey(record.sub, callerOf(ctx, { kind: "account", id: record.sub })))
@@ -245,7 +250,10 @@ async function addDemanded(
   return { kind: "done", location: await services.protocol.refuse(entry.ctx, error, description) };
 }
 
-/** A first factor needs a code from the mailbox; after the app, the sign-in is enough. Both must be recent. */
+/**
+ * A first factor needs a code from the mailbox; after the app, the sign-in is enough. Both must be recent, and more than a code by
+ * mail, if the account has more.
+ */
 export async function addFactor(
   entry: Entry,
   services: StepServices,
@@ -254,6 +262,7 @@ export async function addFactor(
 ): Promise<Outcome> {
   if (proven.stepUp || isExpired(proven, services.configuration.clock))
     return { kind: "next", state: startOver(entry.signIn.state) };
+  if (isByMailAlone(proven.amr, record)) return { kind: "next", state: { notice: "code-too-little" } };
   return hasSecondFactor(record)
     ? beginEnrolment(entry, services, proven)
     : confirmEnrolment(entry, services, record, proven);

@@ -22,6 +22,7 @@ import type { Registrations } from "../../accounts/people/registrations.ts";
 export const STEP_NAMES = [
   "login",
   "reauthenticate",
+  "email-code",
   "second-factor",
   "offer-passkey",
   "enrol-confirm",
@@ -46,8 +47,10 @@ export interface SignInState {
   readonly notice?: string;
   /** The address that a code was sent to. */
   readonly email?: string;
-  /** The name for which a new password was asked, to sign in with it afterwards. */
+  /** The name for which a new password or a code was asked, to sign in with it afterwards. */
   readonly username?: string;
+  /** `email-code`: a code was asked for, with `username` or for the person who is signed in. */
+  readonly mailed?: true;
   /** The confirmed registration has a username that somebody else has. */
   readonly usernameTaken?: true;
   /** Who the person has proven to be, while something is still missing: a second factor, or accepting the terms. */
@@ -164,6 +167,8 @@ export interface RunningSignIn {
   readonly link?: string;
   /** The request wants a recent or a strong sign-in: a remembered browser is neither. */
   readonly wantsEverything?: true;
+  /** The request wants a recent sign-in. */
+  readonly wantsRecent?: true;
   /** The kind of way that somebody has used in this browser: it comes first. */
   readonly prefers?: string;
   /** The providers that the client offers, in the order of the configuration. Default: none. */
@@ -188,6 +193,8 @@ export interface Offers {
   readonly registration?: Registrations["settings"];
   /** Whether there is mail for a forgotten password. */
   readonly resets: boolean;
+  /** Whether a code by mail signs in. */
+  readonly emailCode: boolean;
   readonly passwordLength: PasswordLength;
   /** Days for which a browser can be remembered; missing if none can. */
   readonly rememberDays?: number;
@@ -331,7 +338,7 @@ export interface SignInWay {
   /** The label of a button that is all it needs on the page. Left out: it has a form of its own. */
   readonly button?: (t: Translator) => string;
   /** Whether it can be used now, if the account has it. */
-  readonly isOpen: (signIn: RunningSignIn) => boolean;
+  readonly isOpen: (signIn: RunningSignIn, step: SignInStep) => boolean;
   /** With this in the `autocomplete` of the first field, browsers suggest it there. */
   readonly suggestion?: string;
   /** What to store before the step is shown; `undefined` if nothing. */
@@ -399,7 +406,7 @@ export interface SignInProtocol {
 }
 
 /**
- * What `login` takes besides its fields: `true` if this device can create a passkey. Only then may the step `offer-passkey`
+ * What `login` and `email-code` take besides their fields: `true` if this device can create a passkey. Only then may the step `offer-passkey`
  * follow: nobody else sees a page on which there is nothing to do.
  */
 export const CAN_ADD_PASSKEY = "can_add_passkey";

@@ -2,6 +2,7 @@
 import { confirmEmail } from "./confirm-email.ts";
 import { consent } from "./consent.ts";
 import { continueAs } from "./continue.ts";
+import { emailCode } from "./email-code.ts";
 import { enrol, enrolConfirm, recoveryCodes } from "./enrol.ts";
 import { forgotPassword } from "./forgot-password.ts";
 import { login, reauthenticate } from "./login.ts";
@@ -16,6 +17,7 @@ import { terms } from "./terms.ts";
 export const STEPS: Readonly<Record<StepName, Step>> = {
   login,
   reauthenticate,
+  "email-code": emailCode,
   "second-factor": secondFactor,
   "offer-passkey": offerPasskey,
   "enrol-confirm": enrolConfirm,

@@ -8,10 +8,12 @@ import type { Locals } from "../look/views.ts";
 import type { DescribedPage } from "../page.ts";
 import { formLocals } from "../forms.ts";
 import {
+  actionTexts,
   apiLists,
   buttonOf,
   describeStep,
   fieldLabels,
+  isCodeAsked,
   paragraphsOf,
   alternativeLabel,
 } from "./description.ts";
@@ -62,7 +64,9 @@ export const stepPage = (name: StepName): DescribedPage<StepWithPicture> => ({
 function stepLocals(t: Translator, step: StepWithPicture): Locals {
   const described = describeStep(step, t);
   const { client, csrf, account = "", email = "", terms, notice, actions, expires_in } = described;
-  const [lead = "", ...texts] = paragraphsOf(t, step);
+  const isAsked = isCodeAsked(step);
+  // The name stands between the title and the text.
+  const [lead = "", ...texts] = isAsked ? ["", ...paragraphsOf(t, step)] : paragraphsOf(t, step);
   const alternatives = step.alternatives.map(({ name, path: href }) => ({
     name,
     href,
@@ -72,6 +76,10 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
   // The link for a forgotten password is next to the password.
   const hasPassword = step.fields.some(({ autocomplete }) => autocomplete.startsWith("current-password"));
   const aside = hasPassword ? alternatives.find(({ name }) => name === "forgot-password") : undefined;
+  const labelOf = (action: string): string => {
+    const [key = ""] = actionTexts(step, action);
+    return t.has(key) ? t(key) : "";
+  };
   const { min: minLength } = step.offers.passwordLength;
   const fields = described.fields.map((field) => ({
     ...field,
@@ -98,11 +106,17 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     client: client.own ? "" : client.name,
     clientLogo: client.logo ?? "",
     action: step.path,
-    submit: t.has(`${step.name}.submit`) ? t(`${step.name}.submit`) : "",
+    submit: labelOf("submit"),
+    withoutPassword: labelOf("without-password"),
+    needsPasskey: !step.offers.emailCode,
     csrf,
     account,
     email,
-    username: described.username ?? fields.find(({ name }) => name === "username")?.value ?? "",
+    asked: isAsked ? (described.username ?? "") : "",
+    canAddPasskey: step.offers.passkeyOffer && (step.name === "login" || isAsked),
+    username: isAsked
+      ? ""
+      : (described.username ?? fields.find(({ name }) => name === "username")?.value ?? ""),
     ...(step.name === "continue" && personOf(t, described)),
     terms: terms?.url ?? "",
     notice: notice?.text ?? "",

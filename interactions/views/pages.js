@@ -126,17 +126,16 @@ const kept = () => {
         void suggest();
       });
     });
-    // The step after the password may ask for a passkey, if this device can make one.
-    if ("autofill" in form.dataset)
-      void api
-        .isUserVerifyingPlatformAuthenticatorAvailable?.()
-        .then(
-          (can) => can && append(document.forms.step, "<input type=hidden name=can_add_passkey value=true>"),
-        );
     // An answer counts once.
     addEventListener("pageshow", () => (credential.value = ""));
     void suggest();
   }
+
+  // The step after this one may ask for a passkey, if this device can make one.
+  for (const form of all("[data-can-add]"))
+    void window.PublicKeyCredential?.isUserVerifyingPlatformAuthenticatorAvailable?.().then(
+      (can) => can && append(form, "<input type=hidden name=can_add_passkey value=true>"),
+    );
 
   // A passkey needs a browser that has them.
   for (const each of all("[data-creates]")) each.hidden = !window.PublicKeyCredential;

@@ -26,7 +26,7 @@ interface AuditedAction {
 const ACTIONS = {
   sign_in: {
     about: "account",
-    means: "The sign-in form was submitted, or a passkey was used",
+    means: "The sign-in form was submitted, a passkey was used, or a code from a mail was entered",
     isRoutine: true,
   },
   password_grant: {
@@ -41,7 +41,13 @@ const ACTIONS = {
   "mail.requested": {
     about: null,
     means:
-      "A registration, a password reset or a change of address was requested; recorded only if a rate limit refused it",
+      "A code to sign in, a registration, a password reset or a change of address was requested; recorded only if a rate limit refused it",
+  },
+  "sign_in.code_requested": {
+    about: "account",
+    means:
+      "A code to sign in was requested by mail; without a subject if no account has the name that was entered",
+    isRoutine: true,
   },
   "password_reset.requested": {
     about: "account",

@@ -13,7 +13,9 @@ import { type Check, KindScan } from "../record-check.ts";
 /** A way to sign in, as far as accounts list it. */
 export interface ListedWay {
   /** What the account has of it, oldest first. */
-  readonly ids: (account: Pick<AccountRecord, "sub" | "ways">) => readonly string[];
+  readonly ids: (
+    account: Pick<AccountRecord, "sub" | "ways"> & Partial<Pick<AccountRecord, "email_verified">>,
+  ) => readonly string[];
   /** The record of each. Left out: they have none. */
   readonly stored?: {
     readonly kind: AnyKind;

@@ -10,6 +10,7 @@ export const CONFIRMATION_PURPOSES = [
   "factor-enrolment",
   "factor-undo",
   "identity-undo",
+  "sign-in",
 ] as const;
 
 export type ConfirmationPurpose = (typeof CONFIRMATION_PURPOSES)[number];
@@ -25,9 +26,9 @@ export const UNDOING: ReadonlySet<ConfirmationPurpose> = new Set([
 export interface StoredConfirmation {
   readonly purpose: ConfirmationPurpose;
   /**
-   * The `sub` of the account; for a registration, its interaction; for an unknown name, a digest of it; for the undo of a
-   * change of address, the id of the change; for the enrolment of a factor, the sign-in or session that waits for it; for
-   * the undo of a linking, the id of the identity.
+   * The `sub` of the account; for a registration and a sign-in, its interaction; for an unknown name, a digest of it; for the
+   * undo of a change of address, the id of the change; for the enrolment of a factor, the sign-in or session that waits for
+   * it; for the undo of a linking, the id of the identity.
    */
   readonly subject: string;
   /** The sign-in that waits for the code; `null` if none does. */
@@ -62,7 +63,7 @@ export const confirmationContext = (purpose: ConfirmationPurpose, subject: strin
 export const CONFIRMATION: Kind<StoredConfirmation, "link" | "interaction"> = defineKind({
   name: "confirmation",
   holds:
-    "what a code or link in mail allows: a registration, a password reset, a change of address or a first second factor, or undoing one of the last two or the linking of an identity",
+    "what a code or link in mail allows: a sign-in, a registration, a password reset, a change of address or a first second factor, or undoing one of the last two or the linking of an identity",
   key: "its purpose and its subject: a `sub`, or the id of a sign-in, of a session, of a change or of an identity; and whether it lasts",
   keyOf: (confirmation: StoredConfirmation) => confirmationKey(confirmation),
   index: {
@@ -77,7 +78,7 @@ export const CONFIRMATION: Kind<StoredConfirmation, "link" | "interaction"> = de
     interaction: "typing the code of a password reset in the sign-in that waits for it",
   },
   expires:
-    "an hour after the mail; the last reset for a while: when there can be another, after a day at most; undoing a change: seven days after it",
+    "an hour after the mail; a sign-in: ten minutes after it; the last reset for a while: when there can be another, after a day at most; undoing a change: seven days after it",
   expiresAt: ({ expiresAt }) => expiresAt,
   sealed: ({ sealed, ...rest }, replace) => ({
     ...rest,

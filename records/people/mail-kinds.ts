@@ -13,6 +13,7 @@ export const MAIL_KINDS = [
   "reset-password",
   "confirm-address",
   "confirm-factor",
+  "sign-in-code",
   "factors-changed",
   "identity-linked",
   "recovery-code-used",
@@ -29,6 +30,7 @@ const WITH_CODE: ReadonlySet<MailKind> = new Set([
   "reset-password",
   "confirm-address",
   "confirm-factor",
+  "sign-in-code",
 ]);
 
 /** Mail that somebody waits for, in front of a page: it is sent before notices. */

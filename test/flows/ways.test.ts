@@ -53,6 +53,7 @@ const way: Way = {
   signsIn: true,
   isFactor: false,
   replaceable: false,
+  outranksMail: false,
   amr: ["badge"],
   acr: "password",
   max: 2,

@@ -38,7 +38,10 @@ let count = 0;
 
 beforeAll(async () => {
   const clock = { virtual: true, now: (): number => Date.now() + offset };
-  service = await startSelfService(SETTINGS, { config: { clock }, deployments: onLocalhost });
+  service = await startSelfService(SETTINGS, {
+    config: { clock, signIn: { emailCode: true } },
+    deployments: onLocalhost,
+  });
   news = clientAt(service, "oauth2", NEWS);
   await service.service.accounts.import({
     email: "carl@example.com",
@@ -95,6 +98,10 @@ const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
     await acceptTerms(browser);
     offset += 400_000;
     return browser.get(`${service.oauth2}/account/password`);
+  },
+  async "email-code"() {
+    const browser = await way("email-code");
+    return browser.submit(browser.form("username"), { username: BOB.email });
   },
   async "second-factor"() {
     const browser = await atLogin();
