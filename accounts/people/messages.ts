@@ -40,6 +40,8 @@ interface Values {
   readonly until?: string | undefined;
   /** The name of the provider that the mail is about. */
   readonly name: string;
+  /** The name of the service. */
+  readonly service: string;
   /** The pages that the mail leads to. */
   readonly links: { readonly account: string; readonly confirm: string };
 }
@@ -178,7 +180,7 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
 
 /** A code to sign in, or why there is none. The code is never in the subject: locked screens show that. */
 function signInCode(values: Values): Content {
-  const { t, params, time } = values;
+  const { t, params, time, service } = values;
   const { code = "", client, network = "" } = params;
   const asked = t(`mail.signIn.asked.${familiesOf(values)}`, {
     ...params,
@@ -189,7 +191,7 @@ function signInCode(values: Values): Content {
   const blocks =
     code === ""
       ? [t("mail.signIn.none"), t("mail.signIn.noneText"), asked, t("mail.signIn.noneNotYou")]
-      : [t("mail.signIn.text"), { code }, t("mail.signIn.once"), asked, t("mail.signIn.notYou")];
+      : [t("mail.signIn.text"), { code }, t("mail.signIn.once"), asked, t("mail.signIn.notYou", { service })];
   return {
     subject: t(code === "" ? "mail.signIn.noneSubject" : "mail.signIn.subject"),
     reason: client === undefined ? undefined : t("mail.continue", { client }),
@@ -262,14 +264,14 @@ export function createMessages({
       account: `${url}/account`,
       confirm: `${url}/confirm?token=${encodeURIComponent(params["link"] ?? "")}`,
     };
+    const service = theme.name ?? t("service.name");
     const time = timeIn(locale, Number(params["at"]));
     const until = params["until"] === undefined ? undefined : timeIn(locale, Number(params["until"]));
     // It may not be configured any more.
     const provider = providers.find(({ key }) => key === params["provider"])?.name ?? params["provider"];
     const name = labelIn(provider ?? "", locale);
-    const about = MAILS[kind]({ t, params, time, until, name, links });
+    const about = MAILS[kind]({ t, params, time, until, name, service, links });
     const content = params["last"] === undefined ? about : withMore(about, t("mail.more"));
-    const service = theme.name ?? t("service.name");
     const help = pages.help?.replaceAll("{locale}", locale);
     const { logo, logoDark, main, dark, radius } = look;
     const attachments = [logo, logoDark].filter((each) => each !== undefined);

@@ -15,6 +15,8 @@ export interface Screen {
 
 const WITH_CODE = { code: "K7QM2XTV", link: "bGluayBvZiAzMiBieXRlcywgd2hpY2ggaXMgcmFuZG9t_-A" };
 
+const ASKED_FROM = { network: "203.0.113.0/24", browser: "Firefox", system: "Windows" };
+
 const MAILS: readonly (readonly [name: string, kind: MailKind, params: NewMail["params"]])[] = [
   ["registration", "confirm-registration", { ...WITH_CODE, client: "News" }],
   ["reset", "reset-password", { ...WITH_CODE, client: "Wirtualna Czytelnia Naukowo-Techniczna" }],
@@ -24,6 +26,8 @@ const MAILS: readonly (readonly [name: string, kind: MailKind, params: NewMail["
   ["address-old", "address-changed", { address: "old", link: WITH_CODE.link }],
   ["address-new", "address-changed", { address: "new" }],
   ["first-factor", "confirm-factor", { code: WITH_CODE.code, client: "News" }],
+  ["sign-in-code", "sign-in-code", { code: WITH_CODE.code, client: "News", ...ASKED_FROM }],
+  ["no-sign-in-code", "sign-in-code", { code: "", client: "News", network: ASKED_FROM.network }],
   ["first-app-added", "factors-changed", { change: "app-added", link: WITH_CODE.link }],
   ["passkey-added", "factors-changed", { change: "passkey-added" }],
   ["linked", "identity-linked", { provider: "google", address: "ada@gmail.com", link: WITH_CODE.link }],

@@ -53,7 +53,9 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     client,
     title: isNewcomer(present)
       ? t("enrol.account.title")
-      : t(titleOf(present), { client: client.name, account: addressOf(signIn) }),
+      : isCodeAsked(present)
+        ? t("email-code.sent")
+        : t(titleOf(present), { client: client.name, account: addressOf(signIn) }),
     text: paragraphsOf(t, present).join("\n"),
     ...(account !== undefined && { account: addressOf(signIn) }),
     ...(name === "continue" &&
@@ -84,10 +86,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     actions: [
       ...actions.map((action) => ({
         name: action,
-        label:
-          action === MORE_TIME
-            ? t("moreTime")
-            : (buttonOf(t, action) ?? firstText(t, actionTexts(present, action))),
+        label: actionLabel(t, present, action),
         method: "POST" as const,
         href: action === "submit" ? path : `${path}?action=${action}`,
       })),
@@ -118,12 +117,21 @@ function describeProviders(
   });
 }
 
-/** The keys that the label of an action may have. */
-export function actionTexts({ name, actions, offers }: PresentStep, action: string): readonly string[] {
-  if (name === "email-code" && !actions.includes("resend")) return ["email-code.send"];
-  // Without a passkey either.
-  if (action === "without-password" && offers.emailCode) return ["register.without-password.mail"];
-  return [`${name}.${action}`, `offer-passkey.${action}`];
+/** The label of the button that sends the fields; empty without one. */
+export function submitLabel(t: Translator, step: PresentStep): string {
+  if (step.name === "email-code" && !isCodeAsked(step)) return t("email-code.send");
+  return t.has(`${step.name}.submit`) ? t(`${step.name}.submit`) : "";
+}
+
+/** The label of the button that registers without a password. */
+export const withoutPasswordLabel = (t: Translator, { emailCode }: Offers): string =>
+  emailCode ? t("register.without-password.mail") : t("register.without-password");
+
+function actionLabel(t: Translator, step: PresentStep, action: string): string {
+  if (action === MORE_TIME) return t("moreTime");
+  if (action === "without-password") return withoutPasswordLabel(t, step.offers);
+  const own = action === "submit" ? submitLabel(t, step) : "";
+  return own || (buttonOf(t, action) ?? firstText(t, [`${step.name}.${action}`, `offer-passkey.${action}`]));
 }
 
 /** The label of a way to sign in that is a button. */
@@ -142,7 +150,6 @@ const isNewcomer = ({ name, signIn }: PresentStep): boolean =>
   name === "enrol" && signIn.state.proven === undefined;
 
 function titleOf(step: PresentStep): string {
-  if (isCodeAsked(step)) return "email-code.sent.title";
   const isOptional = wasOffered(step) && (step.name === "enrol-confirm" || step.name === "enrol");
   return isOptional ? "offer-passkey.submit" : `${step.name}.title`;
 }
@@ -234,7 +241,7 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
   },
   enrol: (t, step) => {
     if (isNewcomer(step))
-      return [t(step.actions.includes("later") ? "enrol.account.optional" : "enrol.account.text")];
+      return [step.actions.includes("later") ? t("enrol.account.optional") : t("enrol.account.text")];
     const { app, passkey } = offeredFactors(step.signIn);
     if (app === null) return [t("enrol.passkey.only")];
     if (passkey === null) return [t("enrol.app.only")];

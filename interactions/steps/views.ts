@@ -8,7 +8,6 @@ import type { Locals } from "../look/views.ts";
 import type { DescribedPage } from "../page.ts";
 import { formLocals } from "../forms.ts";
 import {
-  actionTexts,
   apiLists,
   buttonOf,
   describeStep,
@@ -16,6 +15,8 @@ import {
   isCodeAsked,
   paragraphsOf,
   alternativeLabel,
+  submitLabel,
+  withoutPasswordLabel,
 } from "./description.ts";
 import { isAppCode, LATE_SECONDS, type PresentStep, type StepName } from "./step.ts";
 import type { StepDescription } from "./described-step.ts";
@@ -76,10 +77,6 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
   // The link for a forgotten password is next to the password.
   const hasPassword = step.fields.some(({ autocomplete }) => autocomplete.startsWith("current-password"));
   const aside = hasPassword ? alternatives.find(({ name }) => name === "forgot-password") : undefined;
-  const labelOf = (action: string): string => {
-    const [key = ""] = actionTexts(step, action);
-    return t.has(key) ? t(key) : "";
-  };
   const { min: minLength } = step.offers.passwordLength;
   const fields = described.fields.map((field) => ({
     ...field,
@@ -106,8 +103,8 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     client: client.own ? "" : client.name,
     clientLogo: client.logo ?? "",
     action: step.path,
-    submit: labelOf("submit"),
-    withoutPassword: labelOf("without-password"),
+    submit: submitLabel(t, step),
+    withoutPassword: withoutPasswordLabel(t, step.offers),
     needsPasskey: !step.offers.emailCode,
     csrf,
     account,

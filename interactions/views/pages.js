@@ -131,7 +131,7 @@ const kept = () => {
     void suggest();
   }
 
-  // The step after this one may ask for a passkey, if this device can make one.
+  // Whether this device can make a passkey.
   for (const form of all("[data-can-add]"))
     void window.PublicKeyCredential?.isUserVerifyingPlatformAuthenticatorAvailable?.().then(
       (can) => can && append(form, "<input type=hidden name=can_add_passkey value=true>"),

@@ -59,6 +59,7 @@ beforeEach(async () => {
     config: {
       clock: { virtual: true, now: () => Date.now() + offset },
       features: { dpop: true },
+      signIn: { emailCode: true },
       interactions: { registration: {} },
       mail: { send: () => Promise.reject(new Error("nothing is sent here")) },
       notifications: { worker: false },
@@ -233,6 +234,17 @@ const ATTACKS: Readonly<Record<string, Attack>> = {
       audit: FEW.points + 2,
     },
     actions: { "password_reset.requested": FEW.points, "mail.requested": 1, interaction: 1 },
+  },
+  "codes to sign in": {
+    send: () => act("submit", { username: `x${(count += 1)}@example.com` }, "email-code"),
+    records: {
+      interaction: MOST,
+      confirmation: FEW.points,
+      mail: FEW.points,
+      "rate-limit": 8 * FEW.points + 2,
+      audit: FEW.points + 2,
+    },
+    actions: { "sign_in.code_requested": FEW.points, "mail.requested": 1, interaction: 1 },
   },
   "codes and tokens that nobody has": {
     send: async () => {

@@ -198,6 +198,7 @@ describe("the login page", () => {
       ["#username", "Username or email address"],
       ["#password", "Password"],
       ["/interaction/1/forgot-password", "Forgot password?"],
+      ["/interaction/1/email-code", "Email me a code instead"],
       ["/interaction/1/register", "Create an account"],
     ]);
     expect(readTags(html).filter(({ attributes }) => attributes.has("autofocus"))).toHaveLength(1);

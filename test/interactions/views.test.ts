@@ -35,7 +35,7 @@ describe("the texts", () => {
     const used = files.map((file) => readFileSync(file, "utf8")).join("\n");
     const chosenByName = new RegExp(
       `^(?:${[
-        "mail\\.(?:registration|reset|newAddress|factors|password|recovery|stopped|failures|browser|device)",
+        "mail\\.(?:registration|reset|newAddress|factors|password|recovery|stopped|failures|browser|device|signIn)",
         "field|share|strength|link|error|problem|label|hint|notice|alternative|gender|boolean",
         "email\\.problem",
         "ended",
@@ -118,7 +118,7 @@ describe("the built-in views", () => {
           String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|buttons|step-foot|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes|form-token|last-provider|providers)"\)$`,
           String.raw`^include\("field", \{ field \}\)$`,
           String.raw`^include\("account-form", \{ form \}\)$`,
-          String.raw`^include\("address", \{ address: (?:account|marked) \}\)$`,
+          String.raw`^include\("address", \{ address: (?:account|marked|asked) \}\)$`,
           String.raw`^include\("api-lists", \{ apis: each\.apis \}\)$`,
           String.raw`^include\("page-links", \{ first, next \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,

@@ -420,13 +420,15 @@ describe("without mail", () => {
       const services = { configuration, storage: {}, onWarning: (text: string) => void texts.push(text) };
       return Object.keys(createPeople(services as unknown as PeopleServices));
     };
-    expect(peopleOf({ interactions })).toEqual(["confirmations"]);
+    const signIn = { emailCode: true };
+    expect(peopleOf({ interactions, signIn })).toEqual(["confirmations"]);
     expect(texts).toEqual([
+      "signIn.emailCode is off: the codes come by mail, and `mail` is not set",
       "interactions.registration is off: people confirm their address by mail, and `mail` is not set",
     ]);
     const mail = { send: () => Promise.resolve() };
-    const off = { interactions: defaults.interactions, providers: [], mail };
+    const off = { interactions: defaults.interactions, providers: [], mail, signIn: defaults.signIn };
     expect(peopleOf(off)).toEqual(["confirmations", "passwordResets", "addressChanges"]);
-    expect(texts).toHaveLength(1);
+    expect(texts).toHaveLength(2);
   });
 });

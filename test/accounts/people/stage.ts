@@ -14,6 +14,7 @@ import type { PasswordResets } from "../../../accounts/people/password-resets.ts
 import type { People } from "../../../accounts/people/people.ts";
 import type { ProvidersInput } from "../../../config/providers.ts";
 import type { Registrations } from "../../../accounts/people/registrations.ts";
+import type { SignInCodes } from "../../../accounts/people/sign-in-codes.ts";
 import type { AskedAt } from "../../../accounts/people/requests.ts";
 import type { CheckedPassword } from "../../../accounts/limits/password-check.ts";
 import type { RelyingParty } from "../../../accounts/factors/passkeys.ts";
@@ -94,6 +95,8 @@ export interface PeopleStage {
   registrationsWith(settings: RegistrationSettings): Registrations;
   /** Everything of people after a start with these providers. */
   withProviders(providers: ProvidersInput): Required<People>;
+  /** Missing without `signIn.emailCode`. */
+  readonly signInCodes: SignInCodes;
   readonly passwordResets: PasswordResets;
   readonly addressChanges: AddressChanges;
   /** Signs in at the form. */
@@ -128,12 +131,14 @@ class WatchedCleanup extends AccessCleanup {
 /**
  * @param replaced the functions that compare and hash passwords, where they differ.
  * @param through wraps the store that the parts use.
+ * @param more of the configuration.
  */
 export async function openPeople(
   settings: RegistrationSettings = {},
   rateLimits: RateLimits = defaults.rateLimits,
   replaced: Partial<Passwords> = {},
   through?: (store: RecordStore) => RecordStore,
+  more: Partial<Pick<Configuration, "signIn" | "operators" | "providers">> = {},
 ): Promise<PeopleStage> {
   const clock = new TestClock();
   const { keys: _keys, ...addresses } = await newStorage();
@@ -150,7 +155,7 @@ export async function openPeople(
       interactions: { passkeys: PASSKEYS, theme: { name: RELYING_PARTY.name } },
     });
     const interactions = { ...read.interactions, registration };
-    return { ...read, artifacts: addresses.storage, ...addresses, rateLimits, interactions };
+    return { ...read, ...more, artifacts: addresses.storage, ...addresses, rateLimits, interactions };
   };
   const configuration = configurationWith(settings);
   const storage = await openStorage(configuration, undefined, through);
@@ -202,6 +207,7 @@ export async function openPeople(
       return createPeopleServices(other).people as Required<People>;
     },
     passwordResets: people.passwordResets as PasswordResets,
+    signInCodes: people.signInCodes as SignInCodes,
     addressChanges: people.addressChanges as AddressChanges,
     signIn: (name, password, { address, device: read }) =>
       passwordCheck.check({
