@@ -1,31 +1,18 @@
 /** Signing in with a code by mail: as a person, as a program, and as somebody who is not the person. */
 import { describe, expect, it } from "@jest/globals";
-import { createAuthenticator } from "../../testing/authenticator.ts";
-import { Browser } from "../../testing/browser/browser.ts";
 import { TestClock } from "../../testing/test-clock.ts";
-import { totpCode } from "../../testing/totp-code.ts";
 import type { RequestParameters } from "../../testing/test-client.ts";
 import { beforeTests } from "../closing.ts";
-import {
-  atLogin,
-  type JsonAnswer,
-  JsonVisitor,
-  publicKeyOf,
-  type Waiting,
-} from "../interactions/json-visitor.ts";
+import { atLogin, type JsonAnswer, type Waiting } from "../interactions/json-visitor.ts";
 import { codeIn, startSelfService } from "../interactions/self-service.ts";
-import { atBoth, clientAt } from "./clients.ts";
+import { atBoth } from "./clients.ts";
 import { textOf } from "./methods-party.ts";
 import { type KnownClient, NEWS, onLocalhost, SHOP } from "./running-service.ts";
 
 const PASSWORD = "grapefruit under the stairs";
-const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 const OPERATOR = "0b0f6b3e-5a52-4f0e-9f0e-2f0b6a1f7d11";
 const VAULT: KnownClient = { ...SHOP, client_id: "vault", second_factor: "required" };
 const PASSWORD_ACR = "urn:sign-in-service:acr:password";
-const MFA = "urn:sign-in-service:acr:mfa";
-/** A Firefox on Windows. */
-const FIREFOX = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0";
 
 const clock = new TestClock();
 const running = beforeTests(async () => {
@@ -41,7 +28,6 @@ const running = beforeTests(async () => {
 });
 const clients = atBoth(running, NEWS);
 const news = clients.openid;
-const vault = clientAt(running, "openid", VAULT);
 
 type Step = JsonAnswer["body"];
 let people = 0;
@@ -58,9 +44,6 @@ async function person(more: object = {}): Promise<Person> {
   const { sub } = await running.service.accounts.import(fields);
   return { sub, email };
 }
-
-/** Somebody with nothing but an address. */
-const newcomer = (more: object = {}): Promise<Person> => person({ password: null, ...more });
 
 const namesOf = ({ actions }: Step): readonly string[] => actions.map(({ name }) => name);
 
