@@ -1,6 +1,7 @@
 /** What providers mean for clients and accounts (decisions.md, Signing in with another provider, Domains). */
 import type { Configuration } from "../config/configuration.ts";
 import type { IdentityProvider } from "../config/providers.ts";
+import { seconds } from "../core/clock.ts";
 import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
 import { domainOf, readName } from "./names.ts";
 
@@ -34,9 +35,37 @@ export function onlyProvider(
   { providers, operators }: Pick<Configuration, "providers" | "operators">,
   account: Pick<AccountRecord, "sub" | "email" | "email_verified">,
 ): IdentityProvider | undefined {
-  if (!account.email_verified || operators.includes(account.sub)) return undefined;
+  if (!account.email_verified || !providers.some(({ only }) => only) || operators.includes(account.sub))
+    return undefined;
   const provider = providerForDomain(providers, account.email);
   return provider?.only === true ? provider : undefined;
+}
+
+/** When somebody was last at a provider to sign in. Sessions have it, and the grants, codes and tokens that come from them. */
+export interface ProviderSignIn {
+  readonly sub: string;
+  /** Its key. */
+  readonly provider: string;
+  /** Seconds since the epoch. */
+  readonly at: number;
+}
+
+/** The configuration that sessions and tokens depend on. */
+export type ProviderRules = Pick<Configuration, "providers" | "operators" | "clock">;
+
+/**
+ * Whether a session or a token with this last sign-in at a provider still counts. For an account that signs in at a provider only, it does
+ * for `sessionMax`: the provider lets nobody in who has left. Nothing else that the person shows here prolongs that.
+ */
+export function isProvided(
+  rules: ProviderRules,
+  account: Pick<AccountRecord, "sub" | "email" | "email_verified">,
+  last: ProviderSignIn | undefined,
+): boolean {
+  const only = onlyProvider(rules, account);
+  if (only === undefined) return true;
+  if (last === undefined || last.sub !== account.sub || last.provider !== only.key) return false;
+  return last.at + (only.sessionMax ?? 0) > seconds(rules.clock);
 }
 
 /** The domains that need no dot in an address that a person enters: the organization has them inside. */

@@ -50,7 +50,12 @@ export type TokenStep = (exchange: EndpointExchange, token: BearerToken) => Prom
 
 /** Requires a valid bearer token that belongs to the client in the query. */
 export function bearer(
-  { storage, clients, accounts }: Pick<AccountServices, "storage" | "clients" | "accounts">,
+  {
+    configuration,
+    storage,
+    clients,
+    accounts,
+  }: Pick<AccountServices, "configuration" | "storage" | "clients" | "accounts">,
   owners: TokenOwners,
 ): (step: TokenStep) => Handler {
   const { artifacts } = storage;
@@ -85,7 +90,8 @@ export function bearer(
     if (payload["aud"] !== undefined) throw invalidToken();
     if (payload["jkt"] !== undefined || payload["x5t#S256"] !== undefined) throw invalidToken();
     const account = found.accountId === owner ? known : await accounts.record(found.accountId);
-    if (account === undefined || !isCurrent(payload["generations"], account, holder)) throw invalidToken();
+    if (account === undefined || !isCurrent(payload["generations"], account, holder, configuration))
+      throw invalidToken();
     if (owner === undefined) owners.add(key, account.sub);
     const scope = typeof payload["scope"] === "string" ? payload["scope"] : "";
     await step(exchange, { key, scope, client: holder, account });

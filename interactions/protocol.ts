@@ -5,6 +5,8 @@ import { artifactKey } from "../provider/adapter.ts";
 import type { Artifact } from "../records/artifacts/artifact.ts";
 import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
 import { isDisabled } from "../accounts/account.ts";
+import type { ProviderSignIn } from "../accounts/providers.ts";
+import { isSessionCurrent, type SessionGeneration } from "../provider/account.ts";
 import { isClaimable, type KindOfClient } from "../accounts/clients/client-kinds.ts";
 import { FULL_NAME, fullName } from "../accounts/names.ts";
 import { kindsOf } from "../accounts/ways/ways.ts";
@@ -99,8 +101,7 @@ const knownAccount = (account: AccountRecord, emailCode: boolean): NonNullable<R
 });
 
 /** The members of a stored session that are read here. */
-interface StoredSession {
-  readonly generation?: number;
+interface StoredSession extends Readonly<SessionGeneration> {
   readonly loginTs?: number;
   readonly amr?: readonly string[];
 }
@@ -150,10 +151,11 @@ export function createSignInProtocol(
   async function signedInAs({ session }: Interaction): Promise<SignedInAs | undefined> {
     if (session?.accountId === undefined) return undefined;
     const stored: object | undefined = await currentProvider().provider.Session.findByUid(session.uid);
-    const { generation, loginTs, amr } = { ...stored } as StoredSession;
+    const payload = { ...stored } as StoredSession;
+    const { loginTs, amr } = payload;
     const record = await accounts.record(session.accountId);
     if (record === undefined || isDisabled(record)) return undefined;
-    if (record.sessions_generation !== generation) return undefined;
+    if (!isSessionCurrent(payload, record, configuration)) return undefined;
     return { record, at: loginTs ?? 0, amr: amr ?? [] };
   }
 
@@ -317,8 +319,23 @@ export function createSignInProtocol(
       const { session, ...others } = payload as { readonly session?: { readonly accountId?: string } };
       if (session?.accountId === sub) units.required().save({ ...rest, payload: others });
     },
-    signedIn(ctx, { prompt }, { sub, sessions_generation: generation }, { at, amr, remembered = false }) {
-      const login = { accountId: sub, ts: at, acr: acrOf(amr), amr: [...amr], generation, remembered };
+    signedIn(
+      ctx,
+      { prompt },
+      { sub, sessions_generation: generation },
+      { at, amr, remembered = false, provider },
+    ) {
+      const login = {
+        accountId: sub,
+        ts: at,
+        acr: acrOf(amr),
+        amr: [...amr],
+        generation,
+        remembered,
+        ...(provider !== undefined && {
+          atProvider: { sub, provider, at: seconds(configuration.clock) } satisfies ProviderSignIn,
+        }),
+      };
       return finish(ctx, prompt === "create" ? { login, create: {} } : { login }, false);
     },
     async allow(ctx) {

@@ -115,10 +115,10 @@ function signInSteps(services: PageParts): Pick<Services, "flow" | "ended" | "in
 
 /** The pages under `{base}/account`. Without operators there is no console. */
 function accountPages(services: PageParts, notifications: Notifications): readonly AccountPage[] {
-  const { configuration, storage, accounts, clock, keys } = services;
+  const { configuration, storage, clock, keys } = services;
   const signer = createSigner(keys.forms);
   const gate = createAccountGate(services, {
-    findSignedIn: createSignedIn(services.currentProvider, accounts, sessionCookieName(configuration)),
+    findSignedIn: createSignedIn(services.currentProvider, services, sessionCookieName(configuration)),
     returns: createReturnPaths({ ...services, keys: formKeys(services, "account return") }),
   });
   const console = {
@@ -133,7 +133,7 @@ function accountPages(services: PageParts, notifications: Notifications): readon
     gate,
     sessions: createSignInSessions(services),
     deviceCodes: createDeviceCodes(services),
-    connectedDevices: createConnectedDevices(storage.artifacts, services.clients),
+    connectedDevices: createConnectedDevices(storage.artifacts, services.clients, configuration),
     seals: createAccountSeals({ signer, keys: formKeys(services, "account forms") }, clock),
     forgetSession: (ctx: ServiceContext) => ctx.append("Set-Cookie", [...endedCookies]),
   };

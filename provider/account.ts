@@ -4,7 +4,8 @@ import type { Context } from "koa";
 import type { Account, AccountClaims, Client, KoaContextWithOIDC, Provider } from "oidc-provider";
 import { consentOf } from "../accounts/clients/consents.ts";
 import type { AccountRecord, ApiRecord, ClientRecord } from "../records/directory/directory.ts";
-import { type AccountInternals, isDisabled } from "../accounts/account.ts";
+import { isDisabled } from "../accounts/account.ts";
+import { isProvided, type ProviderRules, type ProviderSignIn } from "../accounts/providers.ts";
 import { generationAt, generationsOf } from "../accounts/generations.ts";
 import { findRoles } from "../accounts/roles.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
@@ -73,6 +74,8 @@ export interface GrantGenerations {
   readonly epoch: string;
   /** What a token for an API also carries. */
   readonly api?: ApiGeneration;
+  /** Of the session. It decides for accounts that sign in at a provider only. */
+  readonly atProvider?: ProviderSignIn;
   /** Grants only: that of each authorized API, by its identifier. */
   readonly apis?: Readonly<Record<string, ApiGeneration>>;
 }
@@ -111,11 +114,18 @@ export function currentGenerations(account: AccountRecord, client: ClientRecord)
 /**
  * Whether a code or token with these generations is still valid. Deleting an account, unassigning it and changing its
  * password raise a counter, and disabling or moving a client gives it another epoch, so everything that was issued before
- * is refused immediately. A disabled account has no valid tokens.
+ * is refused immediately. A disabled account has no valid tokens, and one that signs in at a provider only has none without
+ * a sign-in there.
  */
-export function isCurrent(carried: unknown, account: AccountRecord, client: ClientRecord): boolean {
+export function isCurrent(
+  carried: unknown,
+  account: AccountRecord,
+  client: ClientRecord,
+  rules: ProviderRules,
+): boolean {
   if (isDisabled(account)) return false;
   const generations = carried as Partial<GrantGenerations> | undefined;
+  if (!isProvided(rules, account, generations?.atProvider)) return false;
   const now = currentGenerations(account, client);
   return (
     generations?.tokens === now.tokens &&
@@ -143,14 +153,20 @@ export async function findAccount(
   ctx: KoaContextWithOIDC,
   sub: string,
   token: unknown,
-  { accounts, claims, storage: { directory } }: Pick<ProviderServices, "accounts" | "claims" | "storage">,
+  {
+    accounts,
+    claims,
+    configuration,
+    storage: { directory },
+  }: Pick<ProviderServices, "accounts" | "claims" | "configuration" | "storage">,
 ): Promise<OidcAccount | undefined> {
   const record = await accounts.record(sub);
   if (record === undefined || isDisabled(record)) return undefined;
   if (token !== undefined) {
     const { client } = ctx.oidc;
     const { generations } = token as { readonly generations?: unknown };
-    if (client === undefined || !isCurrent(generations, record, clientRecord(client))) return undefined;
+    if (client === undefined || !isCurrent(generations, record, clientRecord(client), configuration))
+      return undefined;
   }
   const { client } = ctx.oidc;
   return oidcAccount(record, claims, client && clientRecord(client), (account) =>
@@ -172,6 +188,16 @@ export interface SessionGeneration {
   generation?: number;
   /** The second factor was not shown, because the browser is remembered: the sign-in never counts as recent. */
   remembered?: boolean;
+  atProvider?: ProviderSignIn;
+}
+
+/** Whether a session still counts: it ends when the sessions of its account are ended, and with its last sign-in at a provider. */
+export function isSessionCurrent(
+  { generation, atProvider }: SessionGeneration,
+  account: AccountRecord,
+  rules: ProviderRules,
+): boolean {
+  return generation === account.sessions_generation && isProvided(rules, account, atProvider);
 }
 
 /** The result that the sign-in form reports to oidc-provider. */
@@ -179,6 +205,8 @@ interface LoginResult {
   readonly accountId: string;
   readonly generation?: number;
   readonly remembered?: boolean;
+  /** Left out: the person was not there now, and may have been before. */
+  readonly atProvider?: ProviderSignIn;
 }
 
 /** Copies the generation from the result of the sign-in form to the session, before any rule reads it. */
@@ -189,6 +217,7 @@ export function storeSessionGeneration(provider: Provider): void {
     Object.assign(session as SessionGeneration, {
       generation: login.generation,
       remembered: login.remembered === true ? true : undefined,
+      ...(login.atProvider && { atProvider: login.atProvider }),
     });
   });
 }
@@ -203,6 +232,7 @@ export interface SignedIn {
   /** How the person signed in. */
   readonly acr?: string;
   readonly amr?: readonly string[];
+  readonly atProvider?: ProviderSignIn;
 }
 
 /** A request, and whether the browser used https. */
@@ -221,7 +251,7 @@ export type FindSignedIn = (request: SessionRequest) => Promise<SignedIn | undef
  */
 export function createSignedIn(
   currentProvider: CurrentProvider,
-  accounts: Pick<AccountInternals, "record">,
+  { accounts, configuration }: Pick<ProviderServices, "accounts" | "configuration">,
   sessionCookie: string,
 ): FindSignedIn {
   return async ({ req, res, secure }) => {
@@ -236,8 +266,8 @@ export function createSignedIn(
     if (session.accountId === undefined) return undefined;
     const account = await accounts.record(session.accountId);
     if (account === undefined || isDisabled(account)) return undefined;
-    const { generation } = session as typeof session & SessionGeneration;
-    if (generation !== account.sessions_generation) return undefined;
+    const { atProvider } = session as typeof session & SessionGeneration;
+    if (!isSessionCurrent(session as SessionGeneration, account, configuration)) return undefined;
     const { uid, loginTs = 0, acr, amr } = session;
     return {
       account,
@@ -245,6 +275,7 @@ export function createSignedIn(
       signedInAt: loginTs,
       ...(acr !== undefined && { acr }),
       ...(amr !== undefined && { amr }),
+      ...(atProvider !== undefined && { atProvider }),
     };
   };
 }

@@ -13,6 +13,7 @@ import type { AccountRecord, ApiRecord, ClientRecord } from "../records/director
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import type { Artifact } from "../records/artifacts/artifact.ts";
 import { consentOf } from "../accounts/clients/consents.ts";
+import type { ProviderRules } from "../accounts/providers.ts";
 import { findRoles } from "../accounts/roles.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
 import {
@@ -144,14 +145,21 @@ function isPersonCurrent(
   owner: ClientRecord,
   api: ApiRecord,
   account: AccountRecord,
+  rules: ProviderRules,
 ): boolean {
-  if (!isCurrent(carried, account, owner)) return false;
+  if (!isCurrent(carried, account, owner, rules)) return false;
   return isCurrentForApi((carried as GrantGenerations).api, account, api);
 }
 
 /** @param signingAlgorithm of JWTs (RFC 9068 section 2.1 wants RS256). */
 export function createApiTokens(
-  { accounts, clients, storage, units }: Pick<ProviderServices, "accounts" | "clients" | "storage" | "units">,
+  {
+    accounts,
+    clients,
+    configuration,
+    storage,
+    units,
+  }: Pick<ProviderServices, "accounts" | "clients" | "configuration" | "storage" | "units">,
   signingAlgorithm: string,
 ): ApiTokens {
   const { directory } = storage;
@@ -176,7 +184,7 @@ export function createApiTokens(
     if (!api.introspection.includes(viewer)) return false;
     if (kind === "ClientCredentials") return isMachineCurrent(generations, owner, api);
     if (kind !== "AccessToken" || account === undefined) return false;
-    if (!isPersonCurrent(generations, owner, api, account)) return false;
+    if (!isPersonCurrent(generations, owner, api, account, configuration)) return false;
     const roles = await findRoles(directory, account, api.service);
     token.extra = { ...(token.extra as object), roles: roles.length > 0 ? roles : undefined };
     return true;
@@ -276,7 +284,8 @@ export function createApiTokens(
         return isValidForApi(client.clientId, token);
       if (token.clientId !== client.clientId || token.resource !== undefined) return false;
       const record = token.accountId === undefined ? undefined : await accounts.record(token.accountId);
-      if (record === undefined || !isCurrent(token.generations, record, clientRecord(client))) return false;
+      if (record === undefined) return false;
+      if (!isCurrent(token.generations, record, clientRecord(client), configuration)) return false;
       // An access token says it itself.
       if (token.kind === "RefreshToken") token.extra = claimsOf(token);
       return true;

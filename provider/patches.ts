@@ -38,7 +38,7 @@ function keepMembers(provider: Provider): void {
     const model = provider[name] as unknown as ModelClass;
     const members = [
       ...model.IN_PAYLOAD,
-      ...(name === "Session" ? ["generation", "remembered", "use"] : ["generations"]),
+      ...(name === "Session" ? ["generation", "remembered", "atProvider", "use"] : ["generations"]),
     ];
     Object.defineProperty(model, "IN_PAYLOAD", { value: members });
   }

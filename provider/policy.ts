@@ -1,6 +1,6 @@
 /** When oidc-provider must ask the user: its own rules, and ours. Nothing here writes. */
 import { errors, interactionPolicy, type KoaContextWithOIDC } from "oidc-provider";
-import { isAssigned, type OidcAccount, type SessionGeneration } from "./account.ts";
+import { isAssigned, isSessionCurrent, type OidcAccount, type SessionGeneration } from "./account.ts";
 import {
   type AcrRequest,
   addableAcr,
@@ -16,6 +16,7 @@ import { consentOf } from "../accounts/clients/consents.ts";
 import { needsSecondFactor } from "../accounts/factors/factor.ts";
 import { isByMailAlone } from "../accounts/ways/ways.ts";
 import { generationAt } from "../accounts/generations.ts";
+import type { ProviderRules } from "../accounts/providers.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { apisOf, isShutOut } from "./apis.ts";
 import { type Claims, requestedAcr } from "./claims.ts";
@@ -25,11 +26,10 @@ import type { ProviderServices } from "./services.ts";
 const { Check, Prompt, base } = interactionPolicy;
 
 /** A session ends with its account, and when the account's sessions were ended after the sign-in. */
-function isStale({ oidc: { session, account } }: KoaContextWithOIDC): boolean {
+function isStale({ oidc: { session, account } }: KoaContextWithOIDC, rules: ProviderRules): boolean {
   if (!session?.accountId) return false;
   if (account === undefined) return true;
-  const { generation } = session as typeof session & SessionGeneration;
-  return generation !== (account as OidcAccount).record.sessions_generation;
+  return !isSessionCurrent(session as SessionGeneration, (account as OidcAccount).record, rules);
 }
 
 /** The reasons when only a stronger proof is missing: the session and its `auth_time` stay. */
@@ -239,7 +239,7 @@ function selectAccountPrompt(): interactionPolicy.Prompt {
 
 /** `interactions.policy` of oidc-provider. */
 export function signInPolicy({
-  configuration: { profile },
+  configuration,
   secondFactors: allowed,
   claims,
   clients,
@@ -247,9 +247,14 @@ export function signInPolicy({
   ProviderServices,
   "configuration" | "secondFactors" | "claims" | "clients"
 >): interactionPolicy.DefaultPolicy {
+  const { profile } = configuration;
   const policy = base();
   const login = policy.get("login");
-  login?.checks.add(new Check("session_stale", "the sign-in session has ended", "login_required", isStale));
+  login?.checks.add(
+    new Check("session_stale", "the sign-in session has ended", "login_required", (ctx) =>
+      isStale(ctx, configuration),
+    ),
+  );
   // oidc-provider compares an essential `acr` as text, and asks forever for one that nobody can have.
   login?.checks.remove("essential_acrs");
   login?.checks.remove("essential_acr");

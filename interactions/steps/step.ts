@@ -393,7 +393,7 @@ export interface SignInProtocol {
     ctx: ServiceContext,
     signIn: RunningSignIn,
     account: AccountRecord,
-    shown: Pick<Proven, "at" | "amr" | "remembered">,
+    shown: Pick<Proven, "at" | "amr" | "remembered" | "provider">,
   ): Promise<string>;
   /** What the client asks for; the account of the session remembers it. @throws ConditionFailed if the session has ended. */
   allow(ctx: ServiceContext): Promise<string>;

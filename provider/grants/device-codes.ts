@@ -14,6 +14,7 @@ import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
 import { type Artifact, isDecided, type StoredArtifact } from "../../records/artifacts/artifact.ts";
 import type { AccountRecord, ClientRecord } from "../../records/directory/directory.ts";
 import { type GrantGenerations, isCurrent, type SignedIn } from "../account.ts";
+import type { ProviderRules } from "../../accounts/providers.ts";
 import { artifactKey } from "../adapter.ts";
 import { requireProof } from "../assertions.ts";
 import { type ApiTokens, type GrantHandler, identifiersOf, type RequestedApi } from "../apis.ts";
@@ -199,14 +200,15 @@ export interface ConnectedDevices {
 /** Devices of one page. */
 const LISTED = 50;
 
-const isConnected = (grant: StoredArtifact, account: AccountRecord, client: ClientRecord): boolean =>
-  isCurrent(grant.payload["generations"], account, client);
-
 /** Only the device grant creates grants for clients of this kind. */
 export function createConnectedDevices(
   artifacts: Pick<ArtifactStore, "page" | "find" | "change">,
   { kindOf }: Pick<ClientInternals, "kindOf">,
+  rules: ProviderRules,
 ): ConnectedDevices {
+  const isConnected = (grant: StoredArtifact, account: AccountRecord, client: ClientRecord): boolean =>
+    isCurrent(grant.payload["generations"], account, client, rules);
+
   const devicesAmong = (clients: readonly ClientRecord[]): readonly ClientRecord[] =>
     clients
       .filter((client) => isDevice(kindOf(client)))
@@ -293,7 +295,7 @@ export function createDeviceCodes({
       await expectSession(person);
       const { account } = person;
       const byIdentifier = new Map(apis.map(({ api }) => [api.identifier, api]));
-      const grant = newGrant(currentProvider().provider, account, client, byIdentifier);
+      const grant = newGrant(currentProvider().provider, person, client, byIdentifier);
       // The scope may also have scopes of APIs.
       const own = scope.split(" ").filter((each) => grantable.scopes.includes(each));
       grant.addOIDCScope(own.join(" "));

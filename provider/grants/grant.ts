@@ -15,6 +15,8 @@ import {
   isAssigned,
   type GrantGenerations,
   type OidcAccount,
+  type SessionGeneration,
+  type SignedIn,
 } from "../account.ts";
 import { CODE_KEPT_SECONDS } from "../adapter.ts";
 import { ALL_FIELDS } from "../claims.ts";
@@ -26,7 +28,7 @@ import type { ProviderServices } from "../services.ts";
 /** A grant that is not stored yet. Its generations decide how long it is valid. */
 export function newGrant(
   provider: Provider,
-  account: AccountRecord,
+  { account, atProvider }: Pick<SignedIn, "account" | "atProvider">,
   client: ClientRecord,
   apis: ReadonlyMap<string, ApiRecord> = new Map(),
 ): Grant {
@@ -35,7 +37,7 @@ export function newGrant(
     clientId: client.client_id,
   });
   grant.jti = randomBytes(32).toString("base64url");
-  const generations = currentGenerations(account, client);
+  const generations = { ...currentGenerations(account, client), ...(atProvider && { atProvider }) };
   const ofApis = [...apis].map(([identifier, api]) => [identifier, apiGeneration(account, api)]);
   grant.generations =
     ofApis.length === 0
@@ -53,7 +55,9 @@ export async function loadGrant(ctx: KoaContextWithOIDC): Promise<Grant | undefi
   if (!account || !client) return undefined;
   const record = clientRecord(client);
   const apis = apisOf(ctx.oidc);
-  const grant = newGrant(provider, (account as OidcAccount).record, record, apis);
+  const { atProvider } = (ctx.oidc.session ?? {}) as SessionGeneration;
+  const person = { account: (account as OidcAccount).record, ...(atProvider && { atProvider }) };
+  const grant = newGrant(provider, person, record, apis);
   const consented = consentOf((account as OidcAccount).record, record.client_id);
   for (const [identifier, api] of apis) {
     const allowed = record.first_party

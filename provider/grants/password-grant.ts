@@ -96,7 +96,7 @@ export class PasswordGrant {
     const scope = claims
       .readBy(clientEntry)
       .effectiveScope(ctx.oidc.params.scope, exchangeOf(ctx).deployment.kind);
-    const grant = newGrant(provider, record, clientEntry);
+    const grant = newGrant(provider, { account: record }, clientEntry);
     grant.addOIDCScope(scope);
     const grantId = await grant.save();
     this.#refreshTokens.keepGrant(ctx, artifactKey(grantId));

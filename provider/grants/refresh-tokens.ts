@@ -166,7 +166,9 @@ export class RefreshTokens {
     const grant = consumed.grantKey && (await unit.find("Grant", consumed.grantKey));
     const account = consumed.accountId && (await this.#services.accounts.record(consumed.accountId));
     if (!text || !grant || !account) throw refused;
-    if (!isCurrent(consumed.payload["generations"], account, clientRecord(ctx.oidc.client))) throw refused;
+    const { configuration } = this.#services;
+    if (!isCurrent(consumed.payload["generations"], account, clientRecord(ctx.oidc.client), configuration))
+      throw refused;
     const { body, scope, resource, jkt, expiresAt } = JSON.parse(text) as SealedResponse;
     // The refresh token of a client with credentials is bound to no key, but the access token of the answer is.
     if (thumbprint !== jkt) throw refused;

@@ -7,6 +7,7 @@ import { originOf, systemFamily } from "../../records/audit/origin.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { withoutFailing } from "../../core/events.ts";
+import { isSessionCurrent, type SessionGeneration } from "../account.ts";
 import { acrOf } from "../authentication.ts";
 import { exchangeOf } from "../exchange.ts";
 import type { ProviderServices } from "../services.ts";
@@ -120,9 +121,8 @@ export function latestEnd(
 }
 
 /** The members of a session that oidc-provider and this service store. */
-interface SessionPayload extends UsedSession, SignedInSession {
+interface SessionPayload extends UsedSession, SignedInSession, Readonly<SessionGeneration> {
   readonly iat?: number;
-  readonly generation?: number;
   readonly amr?: readonly string[];
 }
 
@@ -142,14 +142,15 @@ export function createSignInSessions({
 
   /** The session; `undefined` if it is no longer valid. */
   function toSession(
-    { sub, sessions_generation }: AccountRecord,
+    account: AccountRecord,
     { uid, accountId, payload }: StoredArtifact,
   ): SignInSession | undefined {
     const stored = payload as SessionPayload;
-    const { iat = 0, loginTs, generation, use } = stored;
+    const { iat = 0, loginTs, use } = stored;
     const hasEnded = latestEnd(stored, lifetimes) <= seconds(clock);
-    const isCurrent = generation === sessions_generation && !hasEnded;
-    if (uid === undefined || accountId !== sub || loginTs === undefined || !isCurrent) return undefined;
+    const isCurrent = isSessionCurrent(stored, account, configuration) && !hasEnded;
+    if (uid === undefined || accountId !== account.sub || loginTs === undefined || !isCurrent)
+      return undefined;
     const { at = loginTs, ...where } = use ?? {};
     return { uid, firstUse: iat, lastUse: at, ...where };
   }

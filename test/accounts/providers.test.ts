@@ -1,6 +1,11 @@
 /** Which provider an address belongs to, and which accounts sign in there only. */
 import { describe, expect, it } from "@jest/globals";
-import { onlyProvider, providerForDomain } from "../../accounts/providers.ts";
+import {
+  isProvided,
+  onlyProvider,
+  providerForDomain,
+  type ProviderSignIn,
+} from "../../accounts/providers.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { SMALLEST } from "../config/refusals.ts";
 
@@ -54,5 +59,26 @@ describe("the provider of a domain", () => {
   ])("is the only way in for %j: %s [D-PROV-8]", (account, key) => {
     const ann = { sub: "1", email: "ann@corp.example", email_verified: true };
     expect(onlyProvider(configuration, { ...ann, ...account })?.key).toBe(key);
+  });
+});
+
+describe("a sign-in at the only provider", () => {
+  const NOW = 1_767_225_600;
+  const rules = { ...configuration, clock: { now: () => NOW * 1000 } };
+  const ann = { sub: "1", email: "ann@corp.example", email_verified: true };
+  const last = { sub: "1", provider: "corp", at: NOW };
+
+  it.each<[object, Partial<ProviderSignIn> | undefined, boolean]>([
+    [{}, {}, true],
+    [{}, { at: NOW - 86_399 }, true],
+    [{}, { at: NOW - 86_400 }, false],
+    [{}, { provider: "google" }, false],
+    [{}, { sub: "2" }, false],
+    [{}, undefined, false],
+    [{ email: "ann@open.example" }, undefined, true],
+    [{ email_verified: false }, undefined, true],
+    [{ sub: OPERATOR }, undefined, true],
+  ])("of %j with %j counts: %s [D-PROV-14]", (account, sign, counts) => {
+    expect(isProvided(rules, { ...ann, ...account }, sign && { ...last, ...sign })).toBe(counts);
   });
 });

@@ -1,15 +1,18 @@
 /** Accounts whose address is in the domain of a provider with `only`: every other way in is closed, and looks as for any other name. */
 import { describe, expect, it } from "@jest/globals";
+import type { ProviderSignIn } from "../../accounts/providers.ts";
+import { seconds } from "../../core/clock.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
 import type { TestAuthenticator } from "../../testing/authenticator.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { atLogin, type JsonAnswer, publicKeyOf } from "../interactions/json-visitor.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
 import { beforeTests } from "../closing.ts";
-import type { TestVisitor } from "../../testing/test-client.ts";
+import { readTokens, type TestVisitor } from "../../testing/test-client.ts";
 import { clientAt } from "./clients.ts";
 import { ADA, NEWS, onLocalhost, OPERATOR, UNLIMITED } from "./running-service.ts";
 
+const DAY = 86_400;
 const KINDS = ["oauth2", "openid"] as const;
 const CORP = {
   issuer: "http://127.0.0.1:9",
@@ -54,6 +57,17 @@ async function start(): Promise<SelfService> {
 }
 
 const running = beforeTests(start);
+
+/** As if everybody with a session of this account had come by a provider. */
+async function cameBy(sub: string, atProvider: ProviderSignIn): Promise<void> {
+  const { artifacts } = running.storage;
+  const { artifacts: sessions } = await artifacts.page({ model: "Session", account: sub }, { limit: 10 });
+  for (const { uid = "" } of sessions)
+    await artifacts.change(
+      () => artifacts.findByUid("Session", uid),
+      (session) => ({ ...session, payload: { ...session.payload, atProvider } }),
+    );
+}
 
 /** What an answer shows, without random values and what was typed. */
 function shown({ status, body }: JsonAnswer): unknown {
@@ -140,6 +154,43 @@ describe.each(KINDS)("an account that signs in at its provider only, on %s", (ki
       password: "grapefruit under the stairs",
     });
     expect(body.problems).toMatchObject([{ code: "domain", fields: ["email"] }]);
+  });
+
+  it("stays signed in for sessionMax after the sign-in at its provider, and its tokens as well [D-PROV-14]", async () => {
+    const { accounts } = running.service;
+    const person = { username: `moved-${kind}@example.com`, password: "the password of somebody" };
+    const { sub } = await accounts.import({
+      email: person.username,
+      email_verified: true,
+      password: person.password,
+    });
+    const party = news();
+    const browser = party.browser({ now: () => 0 });
+    const before = readTokens(await party.exchange(await party.code({ ...person, browser })));
+    await accounts.update(sub, { email: `moved-${kind}@else.example`, email_verified: true });
+    expect(await party.silently(browser)).toBe("code");
+    expect((await party.userinfo(before.access_token)).status).toBe(200);
+
+    await accounts.update(sub, { email: `moved-${kind}@corp.example`, email_verified: true });
+    expect(await party.silently(browser)).toBe("login_required");
+    expect((await party.refresh(before.refresh_token)).body["error"]).toBe("invalid_grant");
+    expect((await party.userinfo(before.access_token)).body["error"]).toBe("invalid_token");
+    expect((await browser.get(`${running[kind]}/account`)).hasForm("password")).toBe(true);
+
+    await cameBy(sub, { sub, provider: "google", at: seconds(clock) });
+    expect(await party.silently(browser)).toBe("login_required");
+    await cameBy(sub, { sub: running.ada.sub, provider: "corp", at: seconds(clock) });
+    expect(await party.silently(browser)).toBe("login_required");
+    await cameBy(sub, { sub, provider: "corp", at: seconds(clock) });
+    expect(await party.silently(browser)).toBe("code");
+    const after = await party.tokensOf(browser);
+    expect((await party.userinfo(after.access_token)).status).toBe(200);
+    clock.advance(DAY - 1);
+    expect(await party.silently(browser)).toBe("code");
+    expect((await party.refresh(after.refresh_token)).status).toBe(200);
+    clock.advance(1);
+    expect(await party.silently(browser)).toBe("login_required");
+    expect((await party.refresh(after.refresh_token)).body["error"]).toBe("invalid_grant");
   });
 
   it("has no password for the library either", async () => {
