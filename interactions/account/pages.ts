@@ -62,7 +62,7 @@ export function createAccountPages(
  * Admits operators; everybody else who is signed in gets a 403. With `profile: strict`, an operator shows a second factor
  * first, before a form that was sent is read.
  */
-export function createOperatorPages(
+function createOperatorPages(
   {
     pages,
     gate,

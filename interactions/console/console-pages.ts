@@ -45,11 +45,10 @@ export type OperatorServices = Pick<
   Pick<PageServices, "mailDeployment" | "onDefect"> & {
     readonly notifications: Notifications;
     readonly seals: ConsoleSeals;
-    /** How long a page waits for a long operation. Default: 3 seconds, which is less than a request may take. */
-    readonly waitMs?: number;
   };
 
-const DEFAULT_WAIT_MS = 3_000;
+/** How long a page waits for a long operation: less than a request may take. */
+const WAIT_MS = 3_000;
 
 /** Deliveries on one page of the list. */
 const PAGE = 50;
@@ -285,11 +284,11 @@ export function resultAddress(
 
 /** The outcome of a long operation; `undefined` when it goes on in the background, and the page does not wait any longer. */
 async function briefly<T>(
-  { onDefect, waitMs = DEFAULT_WAIT_MS }: OperatorServices,
+  { onDefect }: OperatorServices,
   work: Promise<T>,
 ): Promise<{ readonly outcome: T } | undefined> {
   return within(
-    waitMs,
+    WAIT_MS,
     work.then((outcome) => ({ outcome })),
     () => void work.catch(onDefect),
   );

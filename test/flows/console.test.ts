@@ -3,6 +3,7 @@ import type { Account } from "../../accounts/operations/accounts.ts";
 import type { ServiceEvent, ServiceEvents } from "../../core/events.ts";
 import { formOf, listed, resultOf } from "../interactions/console-visitor.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
+import { tagsNamed } from "../../testing/browser/html.ts";
 import { type Inbox, openInbox } from "./inbox.ts";
 import { send } from "../../testing/test-client.ts";
 import { signedIn, signIn } from "./clients.ts";
@@ -110,6 +111,7 @@ describe("an operator", () => {
     await browser.get(`${list}/${old}`);
     await press("redrive");
     expect(resultOf(browser)).toContain("The receiver has newer data");
+    expect(browser.forms().map(({ fields }) => new Map(fields).get("action"))).toEqual(["force", "discard"]);
     const done = next("delivery.succeeded");
     await press("force");
     await done;
@@ -148,6 +150,9 @@ describe("an operator", () => {
     await browser.get(`${list}/receivers`);
     await press("test", "service:9");
     expect(resultOf(browser)).toContain("did not accept the test: 503");
+    inbox.react = () => (response) => response.destroy();
+    await press("test", "service:9");
+    expect(resultOf(browser)).toMatch(/test: ECONNRESET, after \d+ ms/u);
     respond(200);
     const done = next("delivery.succeeded");
     await press("redriveAll", "service:9");
@@ -240,6 +245,68 @@ describe("other users", () => {
     expect(refused).toBe(403);
     const found = await running.service.notifications.receivers();
     expect(found.items.find((each) => each.receiver === "service:9")).toMatchObject({ paused: false });
+  });
+});
+
+const times = (): string[] =>
+  tagsNamed(browser.html, "time").flatMap(({ attributes }) => attributes.get("title") ?? []);
+const expectZone = (zone: string): void => {
+  expect(times().length).toBeGreaterThan(0);
+  expect(times().filter((text) => !text.endsWith(zone))).toEqual([]);
+};
+const keptZone = (): string | undefined =>
+  browser.jar.all().find(({ name }) => name === "sign_in_time_zone")?.value;
+
+describe("the time zone of exact times", () => {
+  beforeEach(async () => {
+    browser = await signedIn(running.openid, OPERATOR);
+  });
+
+  it("is UTC until the person chooses another one, which a cookie keeps for every page", async () => {
+    await browser.get(list);
+    expectZone("UTC");
+    await browser.click("Choose another time zone");
+    await browser.submit(browser.form("zone"), { zone: "Asia/Tokyo" });
+    expect(listed(browser)).not.toEqual([]);
+    expectZone("GMT+9");
+    expect(keptZone()).toBe("Asia/Tokyo");
+    await browser.get(`${list}/${listed(browser)[0]}`);
+    expectZone("GMT+9");
+    await browser.click("Choose another time zone");
+    await browser.submit(browser.form("zone"), { zone: "UTC" });
+    expectZone("UTC");
+  });
+
+  it("is chosen without losing the filter of the list", async () => {
+    await browser.get(`${list}?state=parked&type=&sub=%22%3E%3Cb%3E`);
+    await browser.click("Choose another time zone");
+    await browser.submit(browser.form("zone"), { zone: "Asia/Tokyo" });
+    expect([...browser.url.searchParams]).toEqual([
+      ["state", "parked"],
+      ["type", ""],
+      ["sub", '"><b>'],
+      ["zone", "Asia/Tokyo"],
+    ]);
+    expect(browser.html).not.toContain("<b>");
+  });
+
+  it.each([
+    "",
+    "Mars/Olympus",
+    "UTC; Path=/; Domain=evil.example",
+    "UTC\r\nSet-Cookie: a=b",
+    "<script>alert(1)</script>",
+    "__proto__",
+    "Europe/Warsaw".repeat(1_000),
+  ])("is not %j: nothing is kept", async (zone) => {
+    await browser.get(`${list}?${new URLSearchParams({ zone })}`);
+    expect([browser.status, keptZone()]).toEqual([200, undefined]);
+    expectZone("UTC");
+    const url = new URL(list);
+    const cookie = `${browser.jar.header(url)}; sign_in_time_zone=${encodeURIComponent(zone)}`;
+    const { text } = await send(list, { headers: { cookie } });
+    expect(text).toContain("UTC");
+    expect(text).not.toContain("GMT");
   });
 });
 

@@ -1,94 +1,208 @@
+/** The console of a service with deliveries in every state: its lists, filters and forms, and what they refuse. */
 import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import { type ConsoleSite, consoleSite, refill, SUB, testResult } from "./console-site.ts";
-import { formOf, listed, open, press, resultOf } from "./console-visitor.ts";
-import { sampleDelivery, sampleReceiver } from "../../interactions/samples/console.ts";
-import { localeFile } from "./every-page.ts";
-import { Browser } from "../../testing/browser/browser.ts";
+import type { Account } from "../../accounts/operations/accounts.ts";
+import type { ServiceEvent, ServiceEvents } from "../../core/events.ts";
+import { pino } from "pino";
+import { Browser, type Send } from "../../testing/browser/browser.ts";
+import { send } from "../../testing/test-client.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
-import { closing } from "../closing.ts";
+import { closing, newFolder } from "../closing.ts";
+import { signedIn, signIn, viaProxy } from "../flows/clients.ts";
+import { type Inbox, openInbox } from "../flows/inbox.ts";
+import {
+  ADA,
+  OPERATOR,
+  type RunningOptions,
+  type RunningService,
+  startService,
+  storageIn,
+} from "../flows/running-service.ts";
+import { formOf, listed, resultOf } from "./console-visitor.ts";
+import { localeFile } from "./every-page.ts";
 
 const TEXTS = localeFile("en");
+const COLLEAGUE = {
+  sub: "9c1d7e3a-8f5b-4c39-9d4e-2a6b1c0d7e8f",
+  email: "colleague@example.com",
+  username: "colleague",
+  password: "the password of the colleague",
+};
+const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
+const HOSTILE = `<script>alert(1)</script>\0\u202E\u001B[31m\n${"x".repeat(5_000)}`;
 
-let site: ConsoleSite;
+let config: NonNullable<Parameters<typeof startService>[0]>["config"];
+/** Makes each change another one. */
+let changes = 0;
+let inbox: Inbox;
+let running: RunningService;
+let browser: Browser;
 let list: string;
+/** The accounts that have one delivery each, and those deliveries. */
+let grace: Account;
+const ids = { parked: "", waiting: "", delivered: "", discarded: "" };
+
+const receiverOf = (key: string) => ({
+  url: inbox.url(`/${key}`),
+  client_id: "r",
+  client_secret: "the secret of it",
+  types: ["PROFILE_CHANGED", "DELETE_ACCOUNT"] as const,
+});
+
+function next<E extends ServiceEvent>(name: E): Promise<ServiceEvents[E]> {
+  return new Promise((resolve) => void running.service.events.once(name, resolve));
+}
+
+/** An account that uses one service. */
+async function accountOf(service: string, name: string): Promise<Account> {
+  const account = await running.service.accounts.create({ email: `${name.toLowerCase()}@example.com`, name });
+  await running.service.accounts.assign(account.sub, service);
+  return account;
+}
+
+/** Changes the account, whose receiver answers with this. @returns the delivery, which is over. */
+async function sent({ sub }: Account, status: number, body = ""): Promise<string> {
+  inbox.react = () => (response) => response.writeHead(status).end(body);
+  const over = next(status === 200 ? "delivery.succeeded" : "delivery.parked");
+  await running.service.accounts.update(sub, { name: `Name ${(changes += 1)}` });
+  return (await over).id;
+}
+
+/** Changes the account, whose receiver is paused. @returns the delivery, which waits. */
+async function waiting({ sub }: Account): Promise<string> {
+  await running.service.accounts.update(sub, { name: `Name ${(changes += 1)}` });
+  const { items } = await running.service.notifications.list({ account: sub, limit: 1 });
+  return items[0]?.id ?? "";
+}
 
 beforeAll(async () => {
-  site = closing(await consoleSite());
-  list = `${site.base}/account/deliveries`;
+  inbox = closing(await openInbox());
+  config = {
+    ...(await storageIn(newFolder())),
+    operators: [OPERATOR.sub, COLLEAGUE.sub],
+    // One attempt, so that failures are parked immediately.
+    notifications: { allowedReceivers: ["127.0.0.1"], retryDelays: [] },
+  };
+  running = await startService({ config });
+  list = `${running.openid}/account/deliveries`;
+  const { accounts, directory, notifications } = running.service;
+  await accounts.import(OPERATOR);
+  await accounts.import(COLLEAGUE);
+  for (const key of ["open", "paused", "removed", "failing"])
+    await directory.services.put(key, { name: key, receiver: receiverOf(key) });
+  await notifications.pause("service:paused", { reason: "too slow" });
+  grace = await accountOf("open", "Grace");
+  ids.parked = await sent(grace, 500, HOSTILE);
+  ids.delivered = await sent(await accountOf("open", "Eve"), 200);
+  ids.waiting = await waiting(await accountOf("paused", "Alan"));
+  const { sub } = await accountOf("paused", "Kurt");
+  await accounts.delete(sub);
+  const { items } = await notifications.list({ account: sub, type: "DELETE_ACCOUNT" });
+  ids.discarded = items[0]?.id ?? "";
+  await notifications.discard(ids.discarded);
 });
-beforeEach(() => refill(site));
+beforeEach(async () => {
+  browser = await signedIn(running.openid, OPERATOR);
+});
+
+const open = (address: string): Promise<Browser> => browser.get(address);
+
+/** Submits a form of a page. */
+async function press(address: string, action: string, receiver?: string): Promise<string | undefined> {
+  await open(address);
+  await browser.submit(formOf(browser, action, receiver));
+  expect(browser.visits.map(({ status }) => status)).toEqual([303, 200]);
+  return resultOf(browser);
+}
+
+/** The actions that the page offers. */
+const offered = (): string[] => browser.forms().flatMap(({ fields }) => new Map(fields).get("action") ?? []);
+
+/** Sends a form as a program would. */
+async function post(
+  address: string,
+  body: Readonly<Record<string, string>> | string,
+  { headers = {}, by = browser }: { headers?: Record<string, string>; by?: Browser } = {},
+): Promise<number> {
+  const { status } = await send(address, {
+    method: "POST",
+    body: typeof body === "string" ? body : new URLSearchParams(body).toString(),
+    headers: {
+      "content-type": "application/x-www-form-urlencoded",
+      cookie: by.jar.header(new URL(address)),
+      ...headers,
+    },
+  });
+  return status;
+}
+
+/** What was requested of deliveries and receivers. */
+const requested = async (): Promise<readonly unknown[]> =>
+  (await running.service.audit.list({ limit: 1_000 })).items.filter(({ action }) =>
+    /^(?:delivery|receiver)\./u.test(action),
+  );
+
+/** Another process, which answers for the same deployments. */
+const beside = (options: RunningOptions): Promise<RunningService> =>
+  startService({
+    ...options,
+    config: { ...config, proxy: true, ...options.config },
+    deployments: () => ({ oauth2: { url: running.oauth2 }, openid: { url: running.openid } }),
+  });
 
 describe("the list", () => {
   it("shows all deliveries, with the page's security headers", async () => {
-    const browser = await open(list);
-    expect(listed(browser)).toEqual(["msg_1", "msg_2", "msg_3", "msg_4"]);
+    await open(list);
+    expect(listed(browser).toSorted()).toEqual(Object.values(ids).toSorted());
     expect(browser.headers.get("content-security-policy")).toContain("script-src http");
     expect(browser.headers.get("cache-control")).toBe("no-store");
     expect(browser.headers.get("referrer-policy")).toBe("same-origin");
   });
 
   it("filters by state, receiver, type and account, and keeps the filter in the form", async () => {
-    const browser = await open(list);
+    await open(list);
     const filter = browser.form("state");
     expect(filter.method).toBe("GET");
     await browser.submit(filter, { state: "parked" });
-    expect(listed(browser)).toEqual(["msg_1"]);
+    expect(listed(browser)).toEqual([ids.parked]);
     await browser.submit(browser.form("type"), { state: "", type: "DELETE_ACCOUNT" });
-    expect(listed(browser)).toEqual(["msg_4"]);
-    await browser.submit(browser.form("type"), { type: "", receiver: "group:media" });
-    expect(listed(browser)).toEqual(["msg_3"]);
-    await browser.submit(browser.form("type"), { receiver: "", sub: ` ${SUB.toUpperCase()} ` });
-    expect(listed(browser)).toEqual(["msg_1", "msg_2", "msg_3", "msg_4"]);
-    expect(new Map(browser.form("type").fields)).toEqual(
-      new Map([
-        ["state", ""],
-        ["receiver", ""],
-        ["type", ""],
-        ["sub", SUB],
-      ]),
-    );
-    expect(site.console.queries.at(-1)).toEqual({ account: SUB, limit: 50 });
-  });
-
-  it("pages with the filter, and returns to the first page", async () => {
-    site.console.deliveries.length = 0;
-    for (let i = 0; i < 120; i += 1) {
-      site.console.deliveries.push(
-        sampleDelivery({ id: `msg_${i}`, state: i % 2 === 0 ? "waiting" : "delivered" }),
-      );
-    }
-    const browser = await open(`${list}?state=waiting`);
-    expect([listed(browser).length, listed(browser)[49]]).toEqual([50, "msg_98"]);
-    await browser.click(TEXTS["list.next"] ?? "");
-    expect(listed(browser)).toEqual(Array.from({ length: 10 }, (_, i) => `msg_${100 + i * 2}`));
-    expect(browser.html).not.toContain(TEXTS["list.next"]);
-    await browser.click(TEXTS["list.first"] ?? "");
-    expect(listed(browser)[0]).toBe("msg_0");
-    expect((await open(`${list}?after=msg_119`)).html).toContain(TEXTS["console.none"]);
-  });
-
-  it("continues after an empty page if there are older deliveries", async () => {
-    site.console.searching = { items: [], next: "msg_2" };
-    const browser = await open(`${list}?type=DELETE_ACCOUNT`);
-    expect(browser.html).toContain(TEXTS["console.noneSoFar"]);
-    expect(listed(browser)).toEqual([]);
-    site.console.searching = undefined;
-    await browser.click(TEXTS["list.next"] ?? "");
-    expect(site.console.queries.at(-1)).toEqual({
-      type: "DELETE_ACCOUNT",
-      after: "msg_2",
-      limit: 50,
+    expect(listed(browser)).toEqual([ids.discarded]);
+    await browser.submit(browser.form("type"), { type: "", receiver: "service:open" });
+    expect(listed(browser).toSorted()).toEqual([ids.delivered, ids.parked].toSorted());
+    await browser.submit(browser.form("type"), { receiver: "", sub: ` ${grace.sub.toUpperCase()} ` });
+    expect(listed(browser)).toEqual([ids.parked]);
+    expect(Object.fromEntries(browser.form("type").fields)).toEqual({
+      state: "",
+      receiver: "",
+      type: "",
+      sub: grace.sub,
     });
   });
 
-  it("reports an invalid account id, without a query", async () => {
+  it("pages with the filter, and returns to the first page", async () => {
+    const many = await accountOf("paused", "Many");
+    for (let index = 0; index < 52; index += 1)
+      await running.service.accounts.update(many.sub, { name: `Name ${index}` });
+    await open(`${list}?state=waiting&sub=${many.sub}`);
+    const first = listed(browser);
+    expect(first).toHaveLength(50);
+    await browser.click(TEXTS["list.next"] ?? "");
+    const second = listed(browser);
+    expect(new Set([...first, ...second]).size).toBe(52);
+    expect(browser.html).not.toContain(TEXTS["list.next"]);
+    await browser.click(TEXTS["list.first"] ?? "");
+    expect(listed(browser)).toEqual(first);
+    await open(`${list}?sub=${many.sub}&after=${second.at(-1)}`);
+    expect(browser.html).toContain(TEXTS["console.none"]);
+    await running.service.accounts.unassign(many.sub, "paused");
+  });
+
+  it("reports an invalid account id", async () => {
     for (const sub of ["ada@example.com", "x", "' OR 1=1 --", "<script>", "\r\nSet-Cookie: a=b"]) {
-      const browser = await open(`${list}?${new URLSearchParams({ sub, state: "parked" })}`);
+      await open(`${list}?${new URLSearchParams({ sub, state: "parked" })}`);
       expect([browser.status, listed(browser)]).toEqual([400, []]);
       expect(browser.html).toContain(TEXTS["console.problem.sub"]);
       expect(new Map(browser.form("type").fields).get("sub")).toBe(sub);
     }
-    expect(site.console.queries).toEqual([]);
   });
 
   it.each([
@@ -104,102 +218,83 @@ describe("the list", () => {
     "after=%3Cscript%3E",
     `after=${"x".repeat(256)}`,
   ])("refuses unknown filters: %s", async (query) => {
-    const browser = await open(`${list}?${query}`);
+    await open(`${list}?${query}`);
     expect([browser.status, browser.title]).toEqual([400, TEXTS["error.title"]]);
-    expect(site.console.queries).toEqual([]);
   });
 
   it("redrives all matching parked deliveries, and no others", async () => {
-    expect((await open(list)).html).not.toContain("redriveAll");
-    expect((await open(`${list}?state=parked&receiver=group:media`)).html).not.toContain("redriveAll");
-    const browser = await press(`${list}?state=parked&receiver=service:1&sub=${SUB}`, "redriveAll");
-    expect(site.console.done).toEqual([["redriveAll", { receiver: "service:1", account: SUB }]]);
-    expect(resultOf(browser)).toMatch(/Sent again: 2\..*: 1\..*: 3\./);
-    expect(browser.url.searchParams.get("state")).toBe("parked");
-    expect(browser.url.searchParams.get("receiver")).toBe("service:1");
-    site.console.answers.redriveAll = undefined;
-    expect(resultOf(await press(`${list}?state=parked`, "redriveAll"))).toBe(
-      TEXTS["console.result.redriveUnderWay"],
-    );
+    await open(list);
+    expect(offered()).toEqual([]);
+    await open(`${list}?state=parked&receiver=service:paused`);
+    expect(offered()).toEqual([]);
+    const other = await accountOf("open", "Barbara");
+    const id = await sent(other, 500);
     // The token is valid only for its filter.
-    const other = await open(`${list}?state=parked&receiver=service:1`);
-    await other.submit(formOf(other, "redriveAll"), { receiver: "" });
-    expect(other.status).toBe(403);
-    await other.submit(formOf(await open(`${list}?state=parked`), "redriveAll"), { state: "delivered" });
-    expect(other.status).toBe(400);
-    expect(site.console.done).toHaveLength(2);
+    await open(`${list}?state=parked&sub=${other.sub}`);
+    const form = formOf(browser, "redriveAll");
+    await browser.submit(form, { sub: "" });
+    expect(browser.status).toBe(403);
+    await browser.submit(form, { state: "delivered" });
+    expect(browser.status).toBe(400);
+    inbox.react = () => 200;
+    const done = next("delivery.succeeded");
+    expect(await press(`${list}?state=parked&sub=${other.sub}`, "redriveAll")).toMatch(/Sent again: 1\./);
+    expect(browser.url.search).toMatch(`?sub=${other.sub}&state=parked&`);
+    expect((await done).id).toBe(id);
+    expect(await running.service.notifications.find(ids.parked)).toMatchObject({ state: "parked" });
   });
 });
 
 describe("one delivery", () => {
   it("is shown with the time, status, duration and response text of every attempt", async () => {
-    const answer = `<script>alert(1)</script>\0\u202E\u001B[31m\n${"x".repeat(5_000)}`;
-    site.console.deliveries.push(
-      sampleDelivery({ id: "msg_5", history: sampleDelivery({}, () => answer).history }),
-    );
-    const browser = await open(`${list}/msg_5`);
+    await open(`${list}/${ids.parked}`);
     expect(tagsNamed(browser.html, "script").map(({ text }) => text)).toEqual([""]);
-    const shown = tagsNamed(browser.html, "pre").map(({ text }) => text);
-    expect(shown).toHaveLength(1);
-    expect(shown[0]?.trim()).toBe(
-      `<script>alert(1)</script>\uFFFD\uFFFD\uFFFD[31m\n${"x".repeat(4_096 - 25 - 3 - 5)}`,
-    );
-    const times = tagsNamed(browser.html, "time").map(({ attributes }) => attributes.get("datetime"));
-    expect(times).toContain("2026-09-21T10:01:00.000Z");
-    expect(browser.html).toContain("503");
-    expect(browser.html).toContain("31 ms");
-  });
-
-  it.each([
-    ["msg_1", ["redrive", "discard"]],
-    ["msg_2", ["sendNow", "discard"]],
-    ["msg_3", ["redrive"]],
-    ["msg_4", ["redrive"]],
-  ])("offers its possible actions: %s", async (id, actions) => {
-    const browser = await open(`${list}/${id}`);
-    const offered = browser.forms().map(({ fields }) => new Map(fields).get("action"));
-    expect(offered).toEqual(actions);
-  });
-
-  it("is redriven, even if superseded after a warning", async () => {
-    expect(resultOf(await press(`${list}/msg_1`, "redrive"))).toBe(TEXTS["console.result.redriven"]);
-    site.console.answers.refusal = "superseded";
-    const browser = await press(`${list}/msg_1`, "redrive");
-    expect(resultOf(browser)).toBe(TEXTS["console.result.superseded"]);
-    expect(browser.forms().map(({ fields }) => new Map(fields).get("action"))).toEqual(["force", "discard"]);
-    await browser.submit(formOf(browser, "force"));
-    expect(resultOf(browser)).toBe(TEXTS["console.result.redriven"]);
-    expect(site.console.done).toEqual([
-      ["redrive", "msg_1", false],
-      ["redrive", "msg_1", false],
-      ["redrive", "msg_1", true],
+    const shown = tagsNamed(browser.html, "pre").map(({ text }) => text.trim());
+    expect(shown).toEqual([
+      expect.stringMatching(/^<script>alert\(1\)<\/script>\uFFFD\uFFFD\uFFFD\[31m\nx{900,4063}$/u),
     ]);
-    site.console.answers.refusal = undefined;
+    expect(tagsNamed(browser.html, "time").length).toBeGreaterThan(0);
+    expect(browser.html).toContain("500");
+    expect(browser.html).toMatch(/>\d+ ms</u);
   });
 
   it.each([
-    ["msg_1", "redrive", ["not_applicable", "purged", "not_found"]],
-    ["msg_2", "sendNow", ["behind", "receiver_stopped", "not_waiting", "not_found"]],
-    ["msg_2", "discard", ["not_waiting", "not_found"]],
-  ] as const)("says why %s takes no %s: %j", async (id, action, codes) => {
-    for (const refusal of codes) {
-      site.console.answers.refusal = refusal;
-      expect(resultOf(await press(`${list}/${id}`, action))).toBe(TEXTS[`console.result.${refusal}`]);
+    ["parked", ["redrive", "discard"]],
+    ["waiting", ["sendNow", "discard"]],
+    ["delivered", ["redrive"]],
+    ["discarded", ["redrive"]],
+  ] as const)("offers what is possible while it is %s", async (state, actions) => {
+    await open(`${list}/${ids[state]}`);
+    expect(offered()).toEqual(actions);
+  });
+
+  it("is sent and discarded, and says why not", async () => {
+    const { notifications } = running.service;
+    const account = await accountOf("paused", "Emmy");
+    const first = await waiting(account);
+    const second = await waiting(account);
+    expect(await press(`${list}/${first}`, "sendNow")).toBe(TEXTS["console.result.receiver_stopped"]);
+    expect(await press(`${list}/${second}`, "sendNow")).toBe(TEXTS["console.result.behind"]);
+    await open(`${list}/${first}`);
+    const late = ["sendNow", "discard"].map((action) => formOf(browser, action));
+    expect(await press(`${list}/${first}`, "discard")).toBe(TEXTS["console.result.discarded"]);
+    for (const form of late) {
+      await browser.submit(form);
+      expect(resultOf(browser)).toBe(TEXTS["console.result.not_waiting"]);
     }
-    site.console.answers.refusal = undefined;
-  });
-
-  it.each([
-    ["sendNow", "sentNow"],
-    ["discard", "discarded"],
-  ])("takes %s", async (action, code) => {
-    expect(resultOf(await press(`${list}/msg_2`, action))).toBe(TEXTS[`console.result.${code}`]);
-    expect(site.console.done.splice(0)).toEqual([[action, "msg_2"]]);
+    await open(`${list}/${first}`);
+    const again = formOf(browser, "redrive");
+    await browser.submit(again);
+    expect(resultOf(browser)).toBe(TEXTS["console.result.redriven"]);
+    await browser.submit(again);
+    expect(resultOf(browser)).toBe(TEXTS["console.result.not_applicable"]);
+    await notifications.discard(first);
+    await notifications.discard(second);
   });
 
   it("that is unknown is 404", async () => {
     for (const id of ["msg_0", "__proto__", "x".repeat(255)]) {
-      const browser = await open(`${list}/${id}`);
+      await open(`${list}/${id}`);
       expect([browser.status, browser.html]).toEqual([
         404,
         expect.stringContaining("This delivery does not exist"),
@@ -210,124 +305,192 @@ describe("one delivery", () => {
 
 describe("the receivers", () => {
   it("are shown with their state and possible actions", async () => {
-    const removed = sampleReceiver({ receiver: "portal:old", url: null, parked: 3 });
-    const failing = sampleReceiver({ receiver: "service:2", failures: 7, circuit_open_until: 1_790_000_000 });
-    site.console.known.push(removed, failing);
-    const { html } = await open(`${list}/receivers`);
-    const offered = (await open(`${list}/receivers`)).forms().map(({ fields }) => {
-      const values = new Map(fields);
-      return `${values.get("receiver")} ${values.get("action")}`;
+    const rosalind = await accountOf("removed", "Rosalind");
+    await sent(rosalind, 500);
+    await running.service.accounts.unassign(rosalind.sub, "removed");
+    await running.service.directory.services.remove("removed");
+    const failing = await accountOf("failing", "Lise");
+    const opened = next("receiver.circuit_opened");
+    for (let failures = 0; failures < 5; failures += 1) await sent(failing, 500);
+    await opened;
+    await open(`${list}/receivers`);
+    const forms = browser.forms().flatMap(({ fields }) => {
+      const { receiver, action } = Object.fromEntries(fields);
+      return receiver === undefined ? [] : [`${receiver} ${action}`];
     });
-    expect(offered).toEqual([
-      "service:1 pause",
-      "service:1 test",
-      "group:media resume",
-      "group:media test",
-      "group:media redriveAll",
-      "portal:old pause",
-      "portal:old redriveAll",
-      "service:2 pause",
-      "service:2 resume",
-      "service:2 test",
+    expect(forms.toSorted()).toEqual([
+      "service:failing pause",
+      "service:failing redriveAll",
+      "service:failing resume",
+      "service:failing test",
+      "service:open pause",
+      "service:open redriveAll",
+      "service:open test",
+      "service:paused resume",
+      "service:paused test",
+      "service:removed pause",
+      "service:removed redriveAll",
     ]);
-    for (const words of [
-      "https://news.example/notify",
-      "by hand",
-      "Paused.",
-      "Failed attempts in a row: 7",
-    ]) {
-      expect(html).toContain(words);
+    for (const words of [inbox.url("/open"), "too slow", "Paused.", "Failed attempts in a row: 5"])
+      expect(browser.html).toContain(words);
+  });
+
+  it("that are gone take nothing", async () => {
+    const { services } = running.service.directory;
+    await services.put("brief", { name: "Brief", receiver: receiverOf("brief") });
+    await open(`${list}/receivers`);
+    const pause = formOf(browser, "pause", "service:brief");
+    await browser.submit(pause);
+    expect(resultOf(browser)).toBe("service:brief is paused.");
+    const resume = formOf(browser, "resume", "service:brief");
+    await browser.submit(resume);
+    await services.remove("brief");
+    for (const form of [pause, resume]) {
+      await browser.submit(form);
+      expect(resultOf(browser)).toBe(
+        TEXTS["console.result.not_found"]?.replaceAll("{receiver}", "service:brief"),
+      );
     }
-  });
-
-  it.each([
-    ["pause", "service:1", "paused"],
-    ["resume", "group:media", "resumed"],
-  ])("take %s", async (action, receiver, code) => {
-    const text = (each: string) => TEXTS[`console.result.${each}`]?.replaceAll("{receiver}", receiver);
-    expect(resultOf(await press(`${list}/receivers`, action, receiver))).toBe(text(code));
-    site.console.answers.refusal = "not_found";
-    expect(resultOf(await press(`${list}/receivers`, action, receiver))).toBe(text("not_found"));
-    site.console.answers.refusal = undefined;
-    expect(site.console.done).toEqual([
-      [action, receiver],
-      [action, receiver],
-    ]);
-  });
-
-  it("are tested, and the result is shown", async () => {
-    for (const [answer, words] of [
-      [testResult({ ok: true, status: 204 }), "service:1 accepted the test: 204, after 7 ms."],
-      [testResult({ status: 500 }), "did not accept the test: 500"],
-      [testResult({ error: "ECONNREFUSED", duration_ms: 6.2 }), "test: ECONNREFUSED, after 7 ms"],
-    ] as const) {
-      site.console.answers.test = answer;
-      expect(resultOf(await press(`${list}/receivers`, "test", "service:1"))).toContain(words);
-    }
-  });
-
-  it("are tested in the background if that takes long, and a later failure is reported", async () => {
-    const test = Promise.withResolvers<never>();
-    const reported = Promise.withResolvers<unknown>();
-    site.onDefect = reported.resolve;
-    site.console.answers.test = test.promise;
-    expect(resultOf(await press(`${list}/receivers`, "test", "service:1"))).toContain("has not answered yet");
-    const fault = new Error("later");
-    test.reject(fault);
-    await expect(reported.promise).resolves.toBe(fault);
   });
 });
 
-const times = (browser: Browser): string[] =>
-  tagsNamed(browser.html, "time").flatMap(({ attributes }) => attributes.get("title") ?? []);
+describe("a form", () => {
+  /** The fields of the form that redrives the parked delivery, and where it goes. */
+  let good: Record<string, string>;
+  let address: string;
+  let requests: readonly unknown[];
 
-describe("the time zone of exact times", () => {
-  it("is UTC until the person chooses another one, which a cookie keeps for every page", async () => {
-    const browser = await open(list);
-    expect(times(browser).every((text) => text.endsWith("UTC"))).toBe(true);
-    await browser.click("Choose another time zone");
-    await browser.submit(browser.form("zone"), { zone: "Asia/Tokyo" });
-    expect(listed(browser)).toHaveLength(4);
-    expect(times(browser).length).toBeGreaterThan(0);
-    expect(times(browser).every((text) => text.endsWith("GMT+9"))).toBe(true);
-    expect(browser.jar.all()).toEqual([
-      expect.objectContaining({ name: "sign_in_time_zone", value: "Asia/Tokyo" }),
-    ]);
-    await browser.get(`${list}/msg_1`);
-    expect(times(browser).every((text) => text.endsWith("GMT+9"))).toBe(true);
-    await browser.click("Choose another time zone");
-    await browser.submit(browser.form("zone"), { zone: "UTC" });
-    expect(times(browser).every((text) => text.endsWith("UTC"))).toBe(true);
+  beforeEach(async () => {
+    address = `${list}/${ids.parked}`;
+    good = Object.fromEntries(formOf(await open(address), "redrive").fields);
+    requests = await requested();
   });
 
-  it("is chosen without losing the filter of the list", async () => {
-    const browser = await open(`${list}?state=parked&type=&sub=%22%3E%3Cb%3E`);
-    await browser.click("Choose another time zone");
-    await browser.submit(browser.form("zone"), { zone: "Asia/Tokyo" });
-    expect([...browser.url.searchParams]).toEqual([
-      ["state", "parked"],
-      ["type", ""],
-      ["sub", '"><b>'],
-      ["zone", "Asia/Tokyo"],
-    ]);
-    expect(browser.html).not.toContain("<b>");
+  it("of another site is refused [D-SELF-2]", async () => {
+    const others: Record<string, string>[] = [
+      { origin: "https://evil.example" },
+      { origin: `${running.origin}0` },
+      { "sec-fetch-site": "cross-site" },
+      { "sec-fetch-site": "same-site" },
+      { origin: "null" },
+    ];
+    for (const headers of others)
+      expect([headers, await post(address, good, { headers })]).toEqual([headers, 403]);
+    expect(await requested()).toEqual(requests);
+    inbox.react = () => 500;
+    const parked = next("delivery.parked");
+    const headers = { origin: "null", "sec-fetch-site": "same-origin" };
+    expect(await post(address, good, { headers })).toBe(303);
+    await parked;
   });
 
-  it.each([
-    "",
-    "Mars/Olympus",
-    "UTC; Path=/; Domain=evil.example",
-    "UTC\r\nSet-Cookie: a=b",
-    "<script>alert(1)</script>",
-    "__proto__",
-    "Europe/Warsaw".repeat(1_000),
-  ])("is not %j: nothing is kept", async (zone) => {
-    const browser = await open(`${list}?${new URLSearchParams({ zone })}`);
-    expect([browser.status, browser.jar.all()]).toEqual([200, []]);
-    expect(times(browser).every((text) => text.endsWith("UTC"))).toBe(true);
-    const forged = await new Browser({
-      headers: { cookie: `sign_in_time_zone=${encodeURIComponent(zone)}` },
-    }).get(list);
-    expect(times(forged).every((text) => text.endsWith("UTC"))).toBe(true);
+  it("is valid for one action on one object in one session", async () => {
+    const { csrf = "" } = good;
+    const bad: [string, Record<string, string>][] = [
+      [address, { action: "redrive" }],
+      [address, { action: "redrive", csrf: "" }],
+      [address, { action: "redrive", csrf: `${csrf}A` }],
+      [address, { action: "redrive", csrf: csrf.slice(0, -1) }],
+      [address, { action: "force", csrf }],
+      [address, { action: "discard", csrf }],
+      [`${list}/${ids.delivered}`, { action: "redrive", csrf }],
+      [`${list}/receivers`, { action: "pause", receiver: "service:open", csrf }],
+      [list, { action: "redriveAll", csrf }],
+    ];
+    for (const [at, body] of bad) expect([at, body, await post(at, body)]).toEqual([at, body, 403]);
+    for (const person of [OPERATOR, COLLEAGUE, ADA])
+      expect(await post(address, good, { by: await signedIn(running.openid, person) })).toBe(403);
+    expect(await post(address, good, { by: new Browser() })).toBe(303);
+    expect(await requested()).toEqual(requests);
+  });
+
+  it("that no page contains is refused", async () => {
+    const { csrf = "" } = good;
+    for (const [at, body] of [
+      [address, { csrf }],
+      [address, { csrf, action: "toString" }],
+      [address, "action=redrive&action=discard"],
+      [address, "action=%zz"],
+      [address, `action=redrive&x=${"x".repeat(70_000)}`],
+      [`${list}/receivers`, { csrf, action: "constructor", receiver: "service:1" }],
+      [`${list}/receivers`, { csrf, action: "pause", receiver: "../1" }],
+      [`${list}/receivers`, { csrf, action: "pause", receiver: "service:1\r\nx: y" }],
+      [`${list}/receivers`, { csrf, action: "pause" }],
+      [list, { csrf, action: "redriveAll", sub: "x" }],
+      [list, { csrf, action: "discard" }],
+    ] as const)
+      expect([at, body, await post(at, body)]).toEqual([at, body, 400]);
+    expect(await post(list, "{}", { headers: { "content-type": "application/json" } })).toBe(400);
+    expect(await requested()).toEqual(requests);
+  });
+
+  it("has a result that is signed for its page and session, so that a link can't forge it", async () => {
+    const id = await waiting(await accountOf("paused", "Hedy"));
+    expect(await press(`${list}/${id}`, "discard")).toBe(TEXTS["console.result.discarded"]);
+    const result = browser.url.searchParams.get("result") ?? "";
+    const at = (path: string, value: string, by = browser) =>
+      by.get(`${list}${path}?${new URLSearchParams({ result: value })}`);
+    expect(resultOf(await at(`/${id}`, result))).toBe(TEXTS["console.result.discarded"]);
+    for (const [path, value] of [
+      [`/${ids.parked}`, result],
+      ["", result],
+      [`/${id}`, `${result}A`],
+      [`/${id}`, result.replace(/^./u, "X")],
+      [`/${id}`, "discarded"],
+      [`/${id}`, "."],
+      [`/${id}`, ""],
+    ] as const) {
+      const page = await at(path, value);
+      expect([path, value, page.status, resultOf(page)]).toEqual([path, value, 200, undefined]);
+    }
+    expect(resultOf(await at(`/${id}`, result, await signedIn(running.openid, OPERATOR)))).toBeUndefined();
+  });
+});
+
+describe("another process of the service", () => {
+  it("removes no factor of somebody who is an operator there", async () => {
+    await running.service.accounts.addApp(grace.sub, { secret: SECRET });
+    const other = await beside({ config: { operators: [OPERATOR.sub, grace.sub] } });
+    let to: Send = fetch;
+    browser = new Browser({ send: (url, init) => to(url, init) });
+    await signIn(await open(`${running.openid}/account/people/${grace.sub}?remove=app`), OPERATOR);
+    const form = formOf(browser, "remove");
+    to = viaProxy(other);
+    await browser.submit(form);
+    expect(resultOf(browser)).toBe(TEXTS["console.result.operatorKept"]);
+    to = fetch;
+    await browser.submit(form);
+    expect(resultOf(browser)).toBe(TEXTS["console.result.factorRemoved"]);
+  });
+
+  it("goes on in the background with what takes long, and a later failure is in its log", async () => {
+    const fault = Promise.withResolvers<void>();
+    const logged = Promise.withResolvers<void>();
+    let held: Promise<void> | undefined;
+    const other = await beside({
+      logsErrors: true,
+      config: {
+        logger: pino({}, { write: (line: string) => line.includes("unexpected error") && logged.resolve() }),
+      },
+      through: (store) => {
+        const commit = store.commit.bind(store);
+        return Object.assign(store, {
+          async commit(change: Parameters<typeof commit>[0]) {
+            if (change.put?.some(({ kind }) => kind === "audit") === true) await held;
+            await commit(change);
+          },
+        });
+      },
+    });
+    browser = new Browser({ send: viaProxy(other) });
+    await signIn(await open(`${running.openid}/account`), OPERATOR);
+    const answered = Promise.withResolvers<void>();
+    inbox.react = () => (response) => void answered.promise.then(() => response.writeHead(200).end());
+    expect(await press(`${list}/receivers`, "test", "service:open")).toContain("has not answered yet");
+    answered.resolve();
+    held = fault.promise;
+    expect(await press(`${list}?state=parked`, "redriveAll")).toBe(TEXTS["console.result.redriveUnderWay"]);
+    fault.reject(new Error("the disk is gone"));
+    await logged.promise;
   });
 });
