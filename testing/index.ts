@@ -16,6 +16,14 @@ export type {
   TestPerson,
   TestTokens,
 } from "./test-client.ts";
+export {
+  createTestProvider,
+  type ProviderAnswer,
+  type ProviderPerson,
+  type ProviderRequest,
+  type TestProvider,
+} from "./test-provider.ts";
+export type { ProviderEndpoint, ProviderLie } from "./provider-lies.ts";
 export type { TestReceiver } from "./test-receiver.ts";
 export type { TestClock } from "./test-clock.ts";
 export { Browser, UnexpectedAnswer } from "./browser/browser.ts";

@@ -99,11 +99,11 @@ export function createConnection(
   const durations = clockOfDurations(clock);
   const closing = new AbortController();
 
-  /** A document that several exchanges wait for ends with none of them. */
+  /** A document that several exchanges wait for ends with none of them, and before the first of them gives up. */
   async function load<T>(url: string, read: (document: Document) => T): Promise<T> {
     const stop = new AbortController();
     const end = (): void => stop.abort(new UpstreamFault("slow", "timeout"));
-    const timer = setTimeout(end, timeoutMs);
+    const timer = setTimeout(end, timeoutMs / 2);
     closing.signal.addEventListener("abort", end);
     try {
       return read(

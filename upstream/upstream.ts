@@ -16,6 +16,7 @@ import { type Departure, PRESETS } from "./presets.ts";
 
 export type { UpstreamIdentity } from "./claims.ts";
 export { UpstreamFault } from "./faults.ts";
+export type { Departure } from "./presets.ts";
 
 /** What is kept while a browser is at a provider. Plain JSON, and secret. */
 export interface Trip {

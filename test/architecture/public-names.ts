@@ -2,7 +2,7 @@ import { isExportDeclaration, isNamedExports } from "typescript/unstable/ast";
 import type { Tree } from "./rule.ts";
 
 /** Every public name is a promise, so there are few. A duplicate counts twice. */
-export const MAX_PUBLIC_NAMES = 96;
+export const MAX_PUBLIC_NAMES = 103;
 
 /** Entry point → name → why it is public. Names of the package's contract say so. */
 export const PUBLIC_NAMES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -99,6 +99,13 @@ export const PUBLIC_NAMES: Readonly<Record<string, Readonly<Record<string, strin
     TestClient: "helpers of tests take a client",
     TestPerson: "helpers of tests take a person",
     TestReceiver: "helpers of tests take a receiver",
+    createTestProvider: "tests of signing in with another provider",
+    TestProvider: "helpers of tests take a provider",
+    ProviderPerson: "helpers of tests sign somebody in there",
+    ProviderAnswer: "helpers of tests take how the browser goes back",
+    ProviderRequest: "tests check what the provider was asked",
+    ProviderLie: "tables of what a provider does wrong",
+    ProviderEndpoint: "tables of what a provider does wrong",
     createAuthenticator: "tests of pages with passkeys",
     TestAuthenticator: "helpers of tests take an authenticator",
     totpCode: "tests of pages with an authenticator app",
