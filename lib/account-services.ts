@@ -68,10 +68,11 @@ export function createAccountServices(
 export function createPeopleServices(
   services: AccountServices,
 ): Pick<ProviderServices, "people" | "secondFactors" | "identities" | "passwordCheck" | "newBrowsers"> {
+  const identities = createIdentities(services);
   return {
-    people: createPeople(services),
+    people: createPeople(services, identities),
     secondFactors: createSecondFactors(services),
-    identities: createIdentities(services),
+    identities,
     passwordCheck: createPasswordCheck(services),
     newBrowsers: createNewBrowsers(services),
   };

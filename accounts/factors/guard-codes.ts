@@ -7,7 +7,7 @@ import type { AccountRecord } from "../../records/directory/directory.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import type { ConfirmationPurpose } from "../../records/people/confirmation-kinds.ts";
 import type { MailKind } from "../../records/people/mail-kinds.ts";
-import { stateOf } from "../account.ts";
+import { isDisabled, stateOf } from "../account.ts";
 import { normalName } from "../names.ts";
 import type { Unproven } from "../people/confirmations.ts";
 import { type AskedAt, askedFor, callerAs, type Limited, mailWith } from "../people/requests.ts";
@@ -69,7 +69,8 @@ export function createGuardCodes(
       const { allowed: isFree } = await asked.recipient(normalName(to));
       const mail = mailWith(services, {
         kind,
-        to: isFree ? to : "",
+        // A disabled account gets none, and nobody is told.
+        to: isFree && !isDisabled(account) ? to : "",
         locale: account.locale ?? at.locale,
         deployment: at.deployment,
         clientName: at.clientName,

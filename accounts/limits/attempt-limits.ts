@@ -87,6 +87,8 @@ export interface AttemptLimits {
   mail(request: MailRequest): Promise<MailAttempt>;
   /** A registration. It also counts as a request for mail. */
   registration(request: MailRequest): Promise<MailAttempt>;
+  /** A registration without mail, because a provider vouches for the address. Its point is not refunded. */
+  vouchedRegistration(address: string): Promise<Attempt>;
   /** Refunds what `mail` consumed, or what `registration` consumed for the mail, because none is sent. */
   notMailed(request: MailRequest): Promise<void>;
   /** A password that somebody chooses with a link or code from mail. Its point is not refunded. */
@@ -344,6 +346,7 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     mail: (request) => consumeForMail(askedBuckets(request)),
     registration: (request) =>
       consumeForMail([...askedBuckets(request), ...perCaller("registrations", request.address)]),
+    vouchedRegistration: (address) => consume(perCaller("registrations", address)),
     notMailed: (request) => counters.refund(askedBuckets(request)),
     newPassword: (sub) => consume([bucket("newPasswords", sub)]),
     recipient: (request) => consumeForMail(mailBuckets("sent", request), true),

@@ -137,6 +137,17 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
     footer: t("mail.footer.asked"),
   }),
   "sign-in-code": (values) => signInCode(values),
+  "confirm-identity": ({ t, params, name }) => ({
+    subject: t("mail.linking.subject", { name }),
+    reason: params["client"] === undefined ? undefined : t("mail.continue", { client: params["client"] }),
+    blocks: [
+      t("mail.linking.text", { name }),
+      { code: params["code"] ?? "" },
+      t("mail.factor.once"),
+      t("mail.linking.notYou"),
+    ],
+    footer: t("mail.footer.asked"),
+  }),
   "factors-changed": (values) =>
     notice(values, values.t("mail.factors.subject"), [
       values.t(`mail.factors.${changeOf(values)}`, { time: values.time, name: values.name }),

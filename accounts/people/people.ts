@@ -1,5 +1,7 @@
 /** Everything that a person does with the help of mail: register, choose a new password, change the address. */
 import { isClearSmtp } from "../../config/value-forms.ts";
+import type { Identities } from "../identities/identities.ts";
+import { createLinking, type Linking } from "../identities/linking.ts";
 import { type AddressChanges, createAddressChanges } from "./address-changes.ts";
 import type { Confirmations } from "./confirmations.ts";
 import { createPasswordResets, type PasswordResets } from "./password-resets.ts";
@@ -19,9 +21,11 @@ export interface People {
   readonly passwordResets?: PasswordResets;
   /** Missing without mail. */
   readonly addressChanges?: AddressChanges;
+  /** Missing without mail. */
+  readonly linking?: Linking;
 }
 
-export function createPeople(services: PeopleServices): People {
+export function createPeople(services: PeopleServices, identities: Identities): People {
   const { configuration, confirmations, onWarning } = services;
   const { mail, mailer, signIn, profile } = configuration;
   const { registration } = configuration.interactions;
@@ -50,6 +54,7 @@ export function createPeople(services: PeopleServices): People {
       registrations: createRegistrations(services, settings),
     }),
     ...(signIn.emailCode && profile !== "strict" && { signInCodes: createSignInCodes(services) }),
+    linking: createLinking(services, identities),
     passwordResets: createPasswordResets(services),
     addressChanges: createAddressChanges(services, dotlessDomains(configuration)),
   };

@@ -3,25 +3,23 @@
  * is reserved: of several people who register one name, the first to confirm gets it.
  */
 import { randomUUID } from "node:crypto";
-import type { AccountRecord, AttributeValue } from "../../records/directory/directory.ts";
+import type { RegistrationSettings } from "../../config/pages.ts";
+import { AlreadyExists, NameTaken } from "../../core/errors.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { Transaction } from "../../records/records.ts";
-import { canonicalEmail, domainOf, enteredEmailProblem, type NamedPerson, normalName } from "../names.ts";
-import { dotlessDomains, providerForDomain } from "../providers.ts";
-import {
-  type EnteredProblem,
-  enteredProblem,
-  type FieldRow,
-  type FieldValues,
-  holding,
-  givenValue,
-} from "../profile-fields.ts";
-import { passwordNames } from "../accounts.ts";
-import type { NewPasskey, NewPassword } from "../factors/factor.ts";
-import type { PasswordProblem } from "../passwords/password-rules.ts";
 import type { ConfirmedAccount } from "../account.ts";
-import { AlreadyExists, NameTaken, StorageUnavailable } from "../../core/errors.ts";
+import type { NewPasskey, NewPassword } from "../factors/factor.ts";
+import type { UpstreamIdentity } from "../identities/identity.ts";
 import { wideNetwork } from "../limits/networks.ts";
+import { canonicalEmail, emailProblem, type NamedPerson, normalName } from "../names.ts";
+import type { FieldRow } from "../profile-fields.ts";
 import type { ConfirmationProof, FoundConfirmation, NewConfirmation, Unproven } from "./confirmations.ts";
+import {
+  createRegistrationRules,
+  type FieldProblem,
+  type RegistrationForm,
+  type RegistrationProblems,
+} from "./registration-form.ts";
 import {
   type AskedAt,
   type AskedFor,
@@ -32,32 +30,15 @@ import {
   type PeopleServices,
   refusalOf,
 } from "./requests.ts";
-import type { RegistrationRequest, RegistrationSettings } from "../../config/pages.ts";
-import { withTimeout } from "../../core/with-timeout.ts";
-
-/** The form as the person entered it. */
-export interface RegistrationForm extends FieldValues {
-  readonly email: string;
-  /** `null`: the account gets a passkey instead, or, where codes by mail sign in, nothing but its address. */
-  readonly password: string | null;
-  /** The version of the terms that the person accepted. */
-  readonly termsVersion?: string | undefined;
-  /** The language of the page: becomes that of the account. */
-  readonly locale?: string | undefined;
-}
-
-/**
- * What is wrong with a field. `invalid`: its form; `domain`: addresses of this domain can't register; `terms`: they are
- * not accepted, or have changed; `reserved`: nobody may choose this username. The others are the rules for passwords.
- */
-type FieldProblem = EnteredProblem | "required" | "domain" | "terms" | PasswordProblem;
-
-/** By the name of the field: `email`, `password`, `termsVersion`, or one that the form asks for. */
-type RegistrationProblems = Readonly<Record<string, FieldProblem>>;
 
 type RegistrationStarted =
   /** Mail is on its way. If the address is known, the mail says so. */
   | { readonly kind: "sent" }
+  /** The provider vouches for the address: there is no mail. */
+  | Created
+  | IdentityKnown
+  /** The provider vouches for the address, and an account has it. */
+  | { readonly kind: "address-known" }
   | {
       readonly kind: "invalid";
       readonly problems: RegistrationProblems;
@@ -66,13 +47,23 @@ type RegistrationStarted =
   | { readonly kind: "refused" }
   | Limited;
 
+interface Created {
+  readonly kind: "created";
+  readonly record: AccountRecord;
+  /** Came with the passkey, to be shown once; empty with a password or an identity. */
+  readonly recoveryCodes: readonly string[];
+  /** What the account signs in with, if that is an identity. */
+  readonly identity?: UpstreamIdentity;
+}
+
+/** Somebody has registered with this identity in the meantime, or linked it: whoever has come back with it can sign in. */
+interface IdentityKnown {
+  readonly kind: "identity-known";
+}
+
 export type RegistrationConfirmed =
-  | {
-      readonly kind: "created";
-      readonly record: AccountRecord;
-      /** Came with the passkey, to be shown once; empty with a password. */
-      readonly recoveryCodes: readonly string[];
-    }
+  | Created
+  | IdentityKnown
   /** The address is confirmed. The account is made with its passkey: see {@link Registrations.complete}. */
   | {
       readonly kind: "passkey-needed";
@@ -90,7 +81,8 @@ export interface Registrations {
   };
   /**
    * Checks the form, and stores it for an hour with the mail to its address. An earlier registration of this
-   * interaction ends. The same work, answer and time for a known and an unknown address, a free and a taken username.
+   * interaction ends. The same work, answer and time for a known and an unknown address, a free and a taken username. With the
+   * very address that a provider vouches for, the account is made at once, and a taken username is a problem of the form.
    * @param interaction the id of the running sign-in.
    */
   start(interaction: string, form: RegistrationForm, at: AskedAt): Promise<RegistrationStarted>;
@@ -139,16 +131,36 @@ interface FirstPasskey {
 }
 
 /** The form as it is stored until the address is confirmed, and until there is a passkey. */
-type PendingForm = Omit<RegistrationForm, "password" | "termsVersion"> & {
+type PendingForm = Omit<RegistrationForm, "password" | "termsVersion" | "identity"> & {
   /** Left out: it is made when the address is confirmed. */
-  readonly first?: NewPassword;
+  readonly first?: NewPassword | NewIdentity;
   readonly terms_version?: string | undefined;
 };
 
-/** For the `check` of the configuration. */
-const CHECK_TIMEOUT_MS = 3_000;
+/** What the account signs in with. */
+type First = NewPassword | NewPasskey | NewIdentity;
 
 const GONE = { kind: "gone" } as const;
+
+/** What the account signs in with, with all that the provider has said. */
+interface NewIdentity {
+  readonly kind: "identity";
+  readonly identity: UpstreamIdentity;
+}
+
+/** Whether the provider vouches for this very address. What the form says of it is never believed. */
+function isVouched({ vouched, email }: UpstreamIdentity, entered: string): boolean {
+  return (
+    vouched && email !== undefined && emailProblem(email) === undefined && canonicalEmail(email) === entered
+  );
+}
+
+function createdWith(
+  registered: Pick<Created, "record" | "recoveryCodes">,
+  first: First | undefined,
+): Created {
+  return { kind: "created", ...registered, ...(first?.kind === "identity" && { identity: first.identity }) };
+}
 
 const place = (interaction: string) => ({ purpose: "registration", interaction }) as const;
 
@@ -167,93 +179,16 @@ function awaitingUsername(pending: Pick<FoundConfirmation<PendingForm>, "keep">)
 }
 
 export function createRegistrations(services: PeopleServices, settings: RegistrationSettings): Registrations {
-  const { configuration, storage, accounts, fields, confirmations, passwords, limits, clock } = services;
+  const { configuration, storage, accounts, fields, confirmations, passwords, limits } = services;
   const { directory } = storage;
-  const { terms, domains, passwordless = false } = settings;
-  const dotless = dotlessDomains(configuration);
+  const { terms, passwordless = false } = settings;
+  const rules = createRegistrationRules(services, settings);
 
   /** Whether nobody can complete it any more, because registration without a password was turned off. */
   const cannotComplete = ({ first }: PendingForm): boolean => first === undefined && !passwordless;
 
   const isTaken = async (name: string): Promise<boolean> =>
     (await directory.findAccountByName(normalName(name))) !== undefined;
-
-  /** The fields that were asked for. Empty ones count as left out, and others are dropped. */
-  function asked(form: RegistrationForm): RegistrationForm {
-    const filled = fields.registered.flatMap((row) => {
-      const value = givenValue(row, form) ?? "";
-      return value === "" ? [] : [[row, value] as const];
-    });
-    return {
-      email: form.email,
-      password: form.password,
-      ...holding(filled),
-      ...(terms === undefined ? {} : { termsVersion: form.termsVersion }),
-      ...(form.locale === undefined ? {} : { locale: form.locale }),
-    };
-  }
-
-  function emailFault(email: string): FieldProblem | undefined {
-    if (email === "") return "required";
-    if (enteredEmailProblem(email, dotless) !== undefined) return "invalid";
-    // Its people register with their provider.
-    if (providerForDomain(configuration.providers, email)?.only === true) return "domain";
-    return domains === undefined || domains.includes(domainOf(canonicalEmail(email))) ? undefined : "domain";
-  }
-
-  /** @param isTooLarge whether all attributes together are, so that each of them has to be shorter. */
-  function extraFault(
-    row: FieldRow,
-    value: AttributeValue | null,
-    isTooLarge: boolean,
-  ): FieldProblem | undefined {
-    if (value === null) return row.registration === "required" ? "required" : undefined;
-    return isTooLarge && row.isAttribute ? "invalid" : enteredProblem(row, value, clock);
-  }
-
-  function passwordFault(form: RegistrationForm): FieldProblem | undefined {
-    const { password } = form;
-    if (password === null && passwordless) return undefined;
-    return password === null || password === ""
-      ? "required"
-      : passwords.problem(password, passwordNames(form));
-  }
-
-  function problemsOf(form: RegistrationForm): RegistrationProblems {
-    const isTooLarge = fields.isTooLarge(form);
-    const found: (readonly [string, FieldProblem | undefined])[] = [
-      ["email", emailFault(form.email)],
-      ["password", passwordFault(form)],
-      ...fields.registered.map(
-        (row) => [row.name, extraFault(row, givenValue(row, form), isTooLarge)] as const,
-      ),
-      ["termsVersion", form.termsVersion === terms?.version ? undefined : "terms"],
-    ];
-    return Object.fromEntries(
-      found.flatMap(([field, problem]) => (problem === undefined ? [] : [[field, problem]])),
-    );
-  }
-
-  /** Whether the `check` of the configuration lets the form through. */
-  async function isAllowed(
-    { password: _password, termsVersion: _terms, ...entered }: RegistrationForm,
-    at: AskedAt,
-  ) {
-    if (settings.check === undefined) return true;
-    const { client } = at.caller;
-    const request = {
-      ...entered,
-      ...(client === undefined ? {} : { client_id: client }),
-      address: at.address,
-    };
-    const { check } = settings;
-    try {
-      const answer = (async () => check(request as RegistrationRequest))();
-      return await withTimeout(CHECK_TIMEOUT_MS, answer, () => new Error("no answer"));
-    } catch (cause) {
-      throw new StorageUnavailable("the check of registrations failed", { cause });
-    }
-  }
 
   /** The mail to the address. If it is known, the mail only says that an account exists. The work is the same. */
   async function mailTo(
@@ -328,17 +263,53 @@ export function createRegistrations(services: PeopleServices, settings: Registra
   async function stored(
     tx: Transaction,
     pending: FoundConfirmation<PendingForm>,
-    account: ConfirmedAccount,
+    account: Omit<ConfirmedAccount, "first"> & { readonly first?: First },
     at: AskedAt,
   ): Promise<RegistrationConfirmed> {
     try {
       const registered = await accounts.register(tx, account, callerAs(account.sub, at));
       pending.remove();
-      return { kind: "created", ...registered };
+      return createdWith(registered, account.first);
     } catch (error) {
       if (!(error instanceof NameTaken)) throw error;
     }
     return (await isTaken(account.email)) ? ended(pending) : awaitingUsername(pending);
+  }
+
+  /**
+   * Creates the account of somebody whose provider vouches for the address, without mail. The person is at that mailbox, so the
+   * answer may say that an account has it.
+   */
+  async function startVouched(
+    interaction: string,
+    entered: RegistrationForm,
+    identity: UpstreamIdentity,
+    at: AskedAt,
+  ): Promise<RegistrationStarted> {
+    const { password: _none, identity: _same, termsVersion: terms_version, ...form } = entered;
+    const limited = refusalOf(services, at, await limits.vouchedRegistration(at.address));
+    if (limited !== undefined) return limited;
+    if (!(await rules.isAllowed(entered, at))) return { kind: "refused" };
+    const attempt = form.username === undefined ? undefined : await limits.usernameTaken(interaction);
+    const tooMany = attempt && refusalOf(services, at, attempt);
+    if (tooMany !== undefined) return tooMany;
+    let revealed = false;
+    try {
+      const first = { kind: "identity", identity } as const;
+      const account = { ...form, first, terms_version, sub: randomUUID() };
+      const registered = await storage.records.transact((tx) =>
+        accounts.register(tx, account, callerAs(account.sub, at)),
+      );
+      return createdWith(registered, first);
+    } catch (error) {
+      if (error instanceof AlreadyExists) return { kind: "identity-known" };
+      if (!(error instanceof NameTaken)) throw error;
+      if (await isTaken(form.email)) return { kind: "address-known" };
+      revealed = true;
+      return { kind: "invalid", problems: { username: "taken" } };
+    } finally {
+      if (!revealed) await attempt?.withdraw();
+    }
   }
 
   return {
@@ -349,19 +320,22 @@ export function createRegistrations(services: PeopleServices, settings: Registra
     },
 
     async start(interaction, entered, at) {
-      const typed = asked(entered);
-      const problems = problemsOf(typed);
+      const typed = rules.asked(entered);
+      const problems = rules.problems(typed);
       if (Object.keys(problems).length > 0) return { kind: "invalid", problems };
       const form = { ...typed, email: canonicalEmail(typed.email) };
+      const { identity } = form;
+      if (identity !== undefined && isVouched(identity, form.email))
+        return startVouched(interaction, form, identity, at);
       const request = await askedFor(services, normalName(form.email), at, {
         limit: "registration",
         purpose: "registration",
       });
       if (request.kind === "limited") return request;
-      if (!(await isAllowed(form, at))) return { kind: "refused" };
-      const { password, termsVersion, ...rest } = form;
+      if (!(await rules.isAllowed(form, at))) return { kind: "refused" };
+      const { password, termsVersion, identity: _identity, ...rest } = form;
       const party = wideNetwork(at.address);
-      let first: NewPassword | undefined;
+      let first: PendingForm["first"] = identity && { kind: "identity", identity };
       if (password !== null) {
         try {
           if (await passwords.isBreached(password, party)) {
@@ -397,17 +371,24 @@ export function createRegistrations(services: PeopleServices, settings: Registra
       return (await confirmations.renew(place(interaction), mail)) ? { kind: "sent" } : { kind: "gone" };
     },
 
-    confirm: (interaction, proof, at) =>
-      confirmations.prove<PendingForm, RegistrationConfirmed | Limited>(
-        "registration",
-        { interaction },
-        proof,
-        (pending, tx) => create(tx, pending, pending.extra, at),
-      ),
+    async confirm(interaction, proof, at) {
+      try {
+        return await confirmations.prove<PendingForm, RegistrationConfirmed | Limited>(
+          "registration",
+          { interaction },
+          proof,
+          (pending, tx) => create(tx, pending, pending.extra, at),
+        );
+      } catch (error) {
+        // There is no passkey yet.
+        if (error instanceof AlreadyExists) return { kind: "identity-known" };
+        throw error;
+      }
+    },
 
     async rename(interaction, username, at) {
       const row = fields.rows.find(({ name }) => name === "username");
-      const problem = row && extraFault(row, username, false);
+      const problem = row && rules.fieldProblem(row, username);
       if (problem !== undefined) return { kind: "invalid", problem };
       return confirmations.change<PendingForm, RegistrationConfirmed | Limited>(
         place(interaction),

@@ -28,6 +28,7 @@ const MAILS: readonly (readonly [name: string, kind: MailKind, params: NewMail["
   ["first-factor", "confirm-factor", { code: WITH_CODE.code, client: "News" }],
   ["sign-in-code", "sign-in-code", { code: WITH_CODE.code, client: "News", ...ASKED_FROM }],
   ["no-sign-in-code", "sign-in-code", { code: "", client: "News", network: ASKED_FROM.network }],
+  ["first-identity", "confirm-identity", { code: WITH_CODE.code, client: "News", provider: "Google" }],
   ["first-app-added", "factors-changed", { change: "app-added", link: WITH_CODE.link }],
   ["passkey-added", "factors-changed", { change: "passkey-added" }],
   ["linked", "identity-linked", { provider: "google", address: "ada@gmail.com", link: WITH_CODE.link }],

@@ -1,10 +1,10 @@
 /** The step `register`: a new account. Known and unknown addresses, free and taken usernames get the same answer. */
 import { trimmed } from "../../accounts/names.ts";
 import { enteredValue, type FieldRow, holding } from "../../accounts/profile-fields.ts";
-import type { RegistrationForm } from "../../accounts/people/registrations.ts";
+import type { RegistrationForm, RegistrationProblems } from "../../accounts/people/registration-form.ts";
 import type { FieldInput } from "../../accounts/attribute-types.ts";
 import { keptEnrolment } from "./confirm-email.ts";
-import { askedAt, type Entry, type Field, type Outcome, type Problem, type Step } from "./step.ts";
+import { askedAt, type Entry, type Field, type Outcome, type Step, type StepServices } from "./step.ts";
 
 /** The action of somebody who wants a passkey instead. */
 const WITHOUT_PASSWORD = "without-password";
@@ -19,19 +19,7 @@ export const register: Step = {
     const address = hasUsername ? "email" : "username";
     return [
       { name: "email", type: "email", autocomplete: address, required: true, value: email },
-      ...fields.map(({ name, registration, input = { type: "text" } }) => {
-        const { type, autocomplete: usual = "off", options, optionTexts }: FieldInput = input;
-        const autocomplete = name === "username" && !hasUsername ? "nickname" : usual;
-        const required = registration === "required";
-        return {
-          name,
-          type,
-          autocomplete,
-          required,
-          ...(options && { options }),
-          ...(optionTexts && { optionTexts }),
-        };
-      }),
+      ...fields.map((row) => askedField(row, hasUsername)),
       { name: "password", type: "password", autocomplete: "new-password", required: true },
       ...(terms === undefined ? [] : [termsField(terms.version)]),
     ];
@@ -49,23 +37,52 @@ export const register: Step = {
       const kept = keptEnrolment(entry.signIn.state);
       return { kind: "next", state: { ...kept, step: "confirm-email", email: form.email } };
     }
-    if (result.kind === "refused") return { kind: "invalid", problems: [{ code: "refused", fields: [] }] };
-    const { min, max } = services.offers.passwordLength;
-    const problems = Object.entries(result.problems).map(([field, code]): Problem => ({
+    if (result.kind === "invalid") return problemsIn(result.problems, services);
+    return REFUSED;
+  },
+};
+
+/** The `check` of the configuration refuses. */
+export const REFUSED: Outcome = { kind: "invalid", problems: [{ code: "refused", fields: [] }] };
+
+/** The problems of a form of registration. */
+export function problemsIn(
+  problems: RegistrationProblems,
+  { offers: { passwordLength } }: Pick<StepServices, "offers">,
+): Outcome {
+  const { min, max } = passwordLength;
+  return {
+    kind: "invalid",
+    problems: Object.entries(problems).map(([field, code]) => ({
       code,
       fields: [field === "termsVersion" ? "terms" : field],
       values: { min, max },
-    }));
-    return { kind: "invalid", problems };
-  },
-};
+    })),
+  };
+}
+
+/** A field that the form of registration asks for. */
+export function askedField(
+  { name, registration, input = { type: "text" } }: FieldRow,
+  hasUsername: boolean,
+): Field {
+  const { type, autocomplete: usual = "off", options, optionTexts }: FieldInput = input;
+  return {
+    name,
+    type,
+    autocomplete: name === "username" && !hasUsername ? "nickname" : usual,
+    required: registration === "required",
+    ...(options && { options }),
+    ...(optionTexts && { optionTexts }),
+  };
+}
 
 /** The checkbox for the terms. It sends their version, so that nobody accepts what the page did not show. */
 export function termsField(version: string): Field {
   return { name: "terms", type: "checkbox", autocomplete: "off", required: true, value: version };
 }
 
-function formOf({ values, locale, action }: Entry, fields: readonly FieldRow[]): RegistrationForm {
+export function formOf({ values, locale, action }: Entry, fields: readonly FieldRow[]): RegistrationForm {
   const entered = fields.map((row) => [row, enteredValue(row, trimmed(values.get(row.name) ?? ""))] as const);
   return {
     email: trimmed(values.get("email") ?? ""),

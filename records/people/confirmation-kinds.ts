@@ -9,6 +9,7 @@ export const CONFIRMATION_PURPOSES = [
   "address-undo",
   "factor-enrolment",
   "factor-undo",
+  "identity-link",
   "identity-undo",
   "sign-in",
 ] as const;
@@ -27,8 +28,8 @@ export interface StoredConfirmation {
   readonly purpose: ConfirmationPurpose;
   /**
    * The `sub` of the account; for a registration and a sign-in, its interaction; for an unknown name, a digest of it; for the
-   * undo of a change of address, the id of the change; for the enrolment of a factor, the sign-in or session that waits for
-   * it; for the undo of a linking, the id of the identity.
+   * undo of a change of address, the id of the change; for the enrolment of a factor or the linking of an identity, the sign-in or session
+   * that waits for it; for the undo of a linking, the id of the identity.
    */
   readonly subject: string;
   /** The sign-in that waits for the code; `null` if none does. */
@@ -63,7 +64,7 @@ export const confirmationContext = (purpose: ConfirmationPurpose, subject: strin
 export const CONFIRMATION: Kind<StoredConfirmation, "link" | "interaction"> = defineKind({
   name: "confirmation",
   holds:
-    "what a code or link in mail allows: a sign-in, a registration, a password reset, a change of address or a first second factor, or undoing one of the last two or the linking of an identity",
+    "what a code or link in mail allows: a sign-in, a registration, a password reset, a change of address, a first second factor or the linking of an identity, or undoing one of the last three",
   key: "its purpose and its subject: a `sub`, or the id of a sign-in, of a session, of a change or of an identity; and whether it lasts",
   keyOf: (confirmation: StoredConfirmation) => confirmationKey(confirmation),
   index: {

@@ -14,6 +14,7 @@ export const MAIL_KINDS = [
   "confirm-address",
   "confirm-factor",
   "sign-in-code",
+  "confirm-identity",
   "factors-changed",
   "identity-linked",
   "recovery-code-used",
@@ -31,6 +32,7 @@ const WITH_CODE: ReadonlySet<MailKind> = new Set([
   "confirm-address",
   "confirm-factor",
   "sign-in-code",
+  "confirm-identity",
 ]);
 
 /** Mail that somebody waits for, in front of a page: it is sent before notices. */

@@ -1,6 +1,6 @@
 /** Registration without a password, over a real storage: the account is made together with its passkey. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { RegistrationForm } from "../../../accounts/people/registrations.ts";
+import type { RegistrationForm } from "../../../accounts/people/registration-form.ts";
 import { AT, openPeople, PASSWORD, type PeopleStage } from "./stage.ts";
 
 const FIELDS = { username: "optional", name: "required", surname: "optional" } as const;

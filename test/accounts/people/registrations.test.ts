@@ -1,10 +1,11 @@
 /** Registration by people themselves, over a real storage. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { StorageUnavailable } from "../../../core/errors.ts";
+import type { Identities } from "../../../accounts/identities/identities.ts";
 import { createPeople } from "../../../accounts/people/people.ts";
 import type { PeopleServices } from "../../../accounts/people/requests.ts";
 import type { AccountRecord } from "../../../records/directory/directory.ts";
-import type { RegistrationForm } from "../../../accounts/people/registrations.ts";
+import type { RegistrationForm } from "../../../accounts/people/registration-form.ts";
 import { AT, from, openPeople, PASSWORD, PASSWORDS, type PeopleStage, wrongCode } from "./stage.ts";
 import type { RegistrationRequest, RegistrationSettings } from "../../../config/pages.ts";
 import { defaults } from "../../../config/schema.ts";
@@ -418,7 +419,7 @@ describe("without mail", () => {
     const interactions = { ...defaults.interactions, registration: true };
     const peopleOf = (configuration: object): string[] => {
       const services = { configuration, storage: {}, onWarning: (text: string) => void texts.push(text) };
-      return Object.keys(createPeople(services as unknown as PeopleServices));
+      return Object.keys(createPeople(services as unknown as PeopleServices, {} as Identities));
     };
     const signIn = { emailCode: true };
     expect(peopleOf({ interactions, signIn })).toEqual(["confirmations"]);
@@ -428,7 +429,7 @@ describe("without mail", () => {
     ]);
     const mail = { send: () => Promise.resolve() };
     const off = { interactions: defaults.interactions, providers: [], mail, signIn: defaults.signIn };
-    expect(peopleOf(off)).toEqual(["confirmations", "passwordResets", "addressChanges"]);
+    expect(peopleOf(off)).toEqual(["confirmations", "linking", "passwordResets", "addressChanges"]);
     expect(texts).toHaveLength(2);
   });
 });

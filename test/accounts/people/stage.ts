@@ -9,6 +9,7 @@ import type { Accounts } from "../../../accounts/operations/accounts.ts";
 import { createEvents, type ServiceEvents } from "../../../core/events.ts";
 import { type MailKind, type NewMail, openMail } from "../../../records/people/mail-kinds.ts";
 import { createPasswords, type Passwords } from "../../../accounts/passwords/passwords.ts";
+import type { Linking } from "../../../accounts/identities/linking.ts";
 import type { AddressChanges } from "../../../accounts/people/address-changes.ts";
 import type { PasswordResets } from "../../../accounts/people/password-resets.ts";
 import type { People } from "../../../accounts/people/people.ts";
@@ -58,6 +59,20 @@ export function from(number: number): AskedAt {
   return { ...AT, address: `10.${number >> 16}.${(number >> 8) & 255}.${number & 255}` };
 }
 
+/** `corp` is the only way in for its domain. */
+const PROVIDERS: ProvidersInput = {
+  google: { client_id: "news", client_secret: "secret" },
+  github: { client_id: "news", client_secret: "secret" },
+  corp: {
+    issuer: "https://login.corp.example",
+    client_id: "news",
+    name: "Corp ID",
+    domains: ["staff.example"],
+    only: true,
+    trustsEmail: true,
+  },
+};
+
 /** The same for each limit of mail. */
 export function everyMailLimit(limit: RateLimits["registrations"]): RateLimits["mail"] {
   return {
@@ -98,6 +113,7 @@ export interface PeopleStage {
   /** Missing without `signIn.emailCode`. */
   readonly signInCodes: SignInCodes;
   readonly passwordResets: PasswordResets;
+  readonly linking: Linking;
   readonly addressChanges: AddressChanges;
   /** Signs in at the form. */
   signIn(name: string, password: string, at: AskedAt): Promise<CheckedPassword>;
@@ -150,9 +166,9 @@ export async function openPeople(
       keys: { secrets: [Buffer.alloc(32, 7).toString("base64")] },
       proxy: 1,
       mail: { url: "smtps://mail.example" },
-      providers: { google: { client_id: "1", client_secret: "2" } },
       secondFactor: { offer: true, remember: 30 },
       interactions: { passkeys: PASSKEYS, theme: { name: RELYING_PARTY.name } },
+      providers: PROVIDERS,
     });
     const interactions = { ...read.interactions, registration };
     return { ...read, ...more, artifacts: addresses.storage, ...addresses, rateLimits, interactions };
@@ -208,6 +224,7 @@ export async function openPeople(
     },
     passwordResets: people.passwordResets as PasswordResets,
     signInCodes: people.signInCodes as SignInCodes,
+    linking: people.linking as Linking,
     addressChanges: people.addressChanges as AddressChanges,
     signIn: (name, password, { address, device: read }) =>
       passwordCheck.check({
