@@ -103,9 +103,16 @@ const byMethod = (handlers: HandlersByMethod): Route["handlers"] => new Map(Obje
 const ONE_SEGMENT = /^[A-Za-z0-9_-]{1,255}$/;
 const TWO_SEGMENTS = /^(?<before>.*\/)(?<first>[A-Za-z0-9._~-]{1,255})\/(?<step>[a-z-]{1,32})$/;
 
+/** The last segment of the routes in which only the one before it varies. */
+const LAST_SEGMENTS: Readonly<Partial<Record<EndpointName, string>>> = {
+  clientLogo: "logo",
+  providerCallback: "callback",
+};
+
 /** Whether a route with two variable segments has these. */
 function fits({ endpoint }: Route, first: string, step: string): boolean {
-  return endpoint === "clientLogo" ? step === "logo" : ONE_SEGMENT.test(first);
+  const last = LAST_SEGMENTS[endpoint];
+  return last === undefined ? ONE_SEGMENT.test(first) : step === last;
 }
 
 /** Every route with this path, exact matches first. */

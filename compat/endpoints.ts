@@ -27,7 +27,7 @@ import { deviceCodes, deviceRequest } from "./device.ts";
 import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
 import type { Atomic, Handler } from "./exchange.ts";
 import type { EndpointServices } from "./services.ts";
-import { type Fields, parseFields } from "./form-fields.ts";
+import { type Fields, parseFields, queryFields } from "./form-fields.ts";
 import { introspection } from "./introspect.ts";
 import { publicDiscovery, signOut, standardUserinfo, withQuery } from "./openid-endpoints.ts";
 import { createProtocol } from "./protocol.ts";
@@ -50,7 +50,8 @@ export type HandlersByMethod = Readonly<Record<string, Handler>>;
 export function endpointTable(
   services: EndpointServices,
 ): Readonly<Partial<Record<EndpointName, HandlersByMethod>>> {
-  const { configuration, storage, units, clients, claims, pages, interactions, confirm } = services;
+  const { configuration, storage, units, clients, claims, pages } = services;
+  const { interactions, confirm, providerCallback } = services;
   const { profile: strictness } = configuration;
   const protocol = createProtocol(services);
   const atomic = atomically(units);
@@ -206,6 +207,14 @@ export function endpointTable(
     confirm: {
       GET: ({ ctx }) => confirm.show(ctx, parseFields(ctx.querystring).one("token")),
       POST: ({ ctx }) => confirm.submit(ctx),
+    },
+    providerCallback: {
+      GET: async ({ ctx }) => {
+        const query = queryFields(ctx.querystring);
+        if (query.repeated().length > 0) throw invalidRequest("a parameter is repeated");
+        await providerCallback.show(ctx, new URLSearchParams(query.toString()));
+      },
+      POST: ({ ctx }) => providerCallback.submit(ctx),
     },
   };
 }

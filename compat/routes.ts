@@ -2,7 +2,7 @@
 import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
 import type { Context, Middleware, Next } from "koa";
 import { wideNetwork } from "../accounts/limits/networks.ts";
-import { withTimeout } from "../core/with-timeout.ts";
+import { createTimeLimit, withTimeout } from "../core/with-timeout.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { discoveryAdvice, type EndpointName } from "../config/deployments.ts";
 import { type Exchange, newAuthentication, withExchange } from "../provider/exchange.ts";
@@ -70,7 +70,7 @@ export function createRoutes(services: EndpointServices): ServiceRoutes {
   function begin(koa: Context, { route, path, uid, step }: Destination): EndpointExchange {
     const { deployment, endpoint } = route;
     let browser: Browser | undefined;
-    const exchange = {
+    const exchange: Omit<EndpointExchange, "ctx"> = {
       requestId: requestIdOf(koa.req, configuration.proxy),
       deployment,
       endpoint,
@@ -81,6 +81,13 @@ export function createRoutes(services: EndpointServices): ServiceRoutes {
       isHead: koa.method === "HEAD",
       receivedAt: performance.now(),
       deadline: deadlineFromNow(configuration),
+      async outside<T>(work: () => Promise<T>): Promise<T> {
+        try {
+          return await work();
+        } finally {
+          exchange.deadline = deadlineFromNow(configuration);
+        }
+      },
       /** Most requests don't ask for it. */
       get browser() {
         return (browser ??= findBrowser(koa));
@@ -185,12 +192,16 @@ export function createRequestGate(routes: Middleware): RequestGate {
   };
 }
 
-/** Without an API, the OAuth 2.0 deployment has nothing to introspect. The endpoint itself reports a fault of the storage. */
+/**
+ * Without an API, the OAuth 2.0 deployment has nothing to introspect. The endpoint itself reports a fault of the storage. Nobody
+ * comes back from a provider that is not configured.
+ */
 function isOffered(
-  { route }: Destination,
-  { storage }: Pick<EndpointServices, "storage">,
+  { route, uid }: Destination,
+  { configuration, storage }: Pick<EndpointServices, "configuration" | "storage">,
 ): boolean | Promise<boolean> {
   const { endpoint, deployment } = route;
+  if (endpoint === "providerCallback") return configuration.providers.some(({ key }) => key === uid);
   if (endpoint !== "introspect" || deployment.kind === "openid") return true;
   return storage.directory.hasApis().catch(() => true);
 }
@@ -274,15 +285,21 @@ async function serve(
   const { ctx } = exchange;
   const headers = ctx.res.getHeaders();
   let leave: (() => void) | undefined;
+  const limit = createTimeLimit(
+    WORK_TIMEOUT_MS,
+    () => new StorageUnavailable("the request was not done in time", { reason: "timeout" }),
+  );
+  const { outside } = exchange;
+  exchange.outside = (work) => {
+    leave?.();
+    leave = undefined;
+    return limit.lift(() => outside(work));
+  };
   try {
     const handler = crossOrigin?.isPreflight ? answerPreflight : handlerFor(ctx.method, destination);
     ctx.set("Cache-Control", "no-store");
     if (ctx.method === "POST") leave = await receive(exchange);
-    await withTimeout(
-      WORK_TIMEOUT_MS,
-      run(exchange, handler),
-      () => new StorageUnavailable("the request was not done in time", { reason: "timeout" }),
-    );
+    await limit.hold(run(exchange, handler));
   } catch (error) {
     restoreHeaders(exchange, headers);
     ctx.body = null;

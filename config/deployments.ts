@@ -79,6 +79,7 @@ export type EndpointName =
   | "logoutSuccess"
   | "interaction"
   | "confirm"
+  | "providerCallback"
   | "clientLogo"
   | "pageScript"
   | "account";
@@ -113,6 +114,7 @@ const SAME: readonly EndpointPath[] = [
   under("interaction", "GET HEAD POST", "/interaction/:uid"),
   at("interaction", "GET HEAD POST", "/interaction/:uid/:step"),
   at("confirm", "GET HEAD POST", "/confirm"),
+  at("providerCallback", "GET POST", "/providers/:uid/:step"),
   at("clientLogo", "GET HEAD", "/clients/:uid/:step"),
   at("pageScript", "GET HEAD", "/pages.js"),
   under("account", "GET HEAD POST", "/account"),

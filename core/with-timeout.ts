@@ -32,3 +32,43 @@ export function withTimeout<T>(timeoutMs: number, work: Promise<T>, late: () => 
     throw late();
   });
 }
+
+/** A time limit that stops while something else is waited for, and then begins again. */
+export interface TimeLimit {
+  /** Waits for `work` within the limit. After that, `work` continues and its outcome is ignored. */
+  hold<T>(work: Promise<T>): Promise<T>;
+  /** Runs `work` without the limit, which begins again afterwards. */
+  lift<T>(work: () => Promise<T>): Promise<T>;
+}
+
+/** @param late the error after the limit. */
+export function createTimeLimit(timeoutMs: number, late: () => Error): TimeLimit {
+  const { promise: end, reject } = Promise.withResolvers<never>();
+  end.catch(() => undefined);
+  let timer: NodeJS.Timeout | undefined;
+  let isOver = false;
+  const stop = (): void => clearTimeout(timer);
+  function start(): void {
+    stop();
+    if (!isOver) timer = setTimeout(() => reject(late()), timeoutMs);
+  }
+  return {
+    async hold(work) {
+      start();
+      try {
+        return await Promise.race([work, end]);
+      } finally {
+        isOver = true;
+        stop();
+      }
+    },
+    async lift(work) {
+      stop();
+      try {
+        return await work();
+      } finally {
+        start();
+      }
+    },
+  };
+}

@@ -15,7 +15,9 @@ import {
   type StepServices,
   type Values,
 } from "./steps/step.ts";
+import { type Arrival, arrive } from "./steps/provider.ts";
 import { firstStep, STEPS } from "./steps/steps.ts";
+import type { EndedTrip } from "./trips.ts";
 
 /** A submission by a person or a program. */
 export interface Submission {
@@ -48,6 +50,13 @@ export interface SignInFlow {
   /** The step that a POST to this address is for; `isOpen` is false if the sign-in is already at another one. */
   target(ctx: ServiceContext): Promise<SubmittedTo | undefined>;
   submit(ctx: ServiceContext, target: SubmittedTo, submission: Submission): Promise<Answer>;
+  /** Somebody comes back from a provider to the sign-in whose id is in the exchange. It is no form: the trip was checked. */
+  arrive(
+    ctx: ServiceContext,
+    trip: Pick<EndedTrip, "provider" | "owner" | "startedAt">,
+    arrival: Arrival,
+    localeOf: (signIn: RunningSignIn) => string,
+  ): Promise<Answer>;
 }
 
 /** The step that something is submitted to. */
@@ -143,6 +152,12 @@ export function createSignInFlow(services: StepServices): SignInFlow {
     // An incomplete form is no guess and takes no rate-limit point.
     if (missing.length > 0) return { kind: "invalid", step: again(current, values, missing) };
     const outcome = await STEPS[name].submit({ ctx, signIn, values, action, locale }, services);
+    return settle(current, values, outcome);
+  }
+
+  /** Stores what comes of it. */
+  async function settle(current: PresentStep, values: Values, outcome: Outcome): Promise<Answer> {
+    const { signIn } = current;
     if (outcome.kind === "invalid")
       return { kind: "invalid", step: again(current, values, outcome.problems) };
     if (outcome.kind === "limited") {
@@ -185,6 +200,19 @@ export function createSignInFlow(services: StepServices): SignInFlow {
       try {
         if (isMoreTime) return await moreTime(ctx, step, values);
         return await submitTo(ctx, step, submission);
+      } catch (error) {
+        if (error instanceof ConditionFailed) return { kind: "gone" };
+        throw error;
+      }
+    },
+    async arrive(ctx, trip, arrival, localeOf) {
+      const signIn = await find(ctx);
+      if (signIn === undefined) return { kind: "gone" };
+      const values: Values = new Map();
+      const entry = { ctx, signIn, values, action: "provider", locale: localeOf(signIn) };
+      try {
+        const outcome = await arrive(entry, services, trip, arrival);
+        return await settle(present(signIn, undefined), values, outcome);
       } catch (error) {
         if (error instanceof ConditionFailed) return { kind: "gone" };
         throw error;

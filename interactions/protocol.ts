@@ -1,11 +1,11 @@
 /** The running sign-ins of oidc-provider, as the steps need them. */
 import { callerOf, type ServiceContext } from "../provider/exchange.ts";
-import { errors, type Interaction, type InteractionResults } from "oidc-provider";
+import { errors, type Interaction, type InteractionResults, type Provider } from "oidc-provider";
 import { artifactKey } from "../provider/adapter.ts";
 import type { Artifact } from "../records/artifacts/artifact.ts";
 import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
 import { isDisabled } from "../accounts/account.ts";
-import type { ProviderSignIn } from "../accounts/providers.ts";
+import { offersProvider, type ProviderSignIn } from "../accounts/providers.ts";
 import { isSessionCurrent, type SessionGeneration } from "../provider/account.ts";
 import { isClaimable, type KindOfClient } from "../accounts/clients/client-kinds.ts";
 import { FULL_NAME, fullName } from "../accounts/names.ts";
@@ -36,12 +36,25 @@ import type {
 
 /** The interaction of this browser; oidc-provider reports a missing one as an error. */
 async function details({ provider }: ServedProvider, ctx: ServiceContext): Promise<Interaction | undefined> {
+  // The cookie of a sign-in stays on the paths of the sign-in. The trip has named it, and it is found in its browser only.
+  if (ctx.exchange.endpoint === "providerCallback") return interactionOf(provider, ctx.exchange.uid ?? "");
   try {
     return await provider.interactionDetails(ctx.req, ctx.res);
   } catch (error) {
     if (error instanceof errors.SessionNotFound) return undefined;
     throw error;
   }
+}
+
+/** The interaction with this id, with the checks of oidc-provider (lib/provider.js, `#getInteraction`). */
+async function interactionOf(
+  { Interaction: model, Session }: Pick<Provider, "Interaction" | "Session">,
+  uid: string,
+): Promise<Interaction | undefined> {
+  const found = await model.find(uid);
+  if (found?.session?.uid === undefined) return found;
+  const session = await Session.findByUid(found.session.uid);
+  return session?.accountId === found.session.accountId ? found : undefined;
 }
 
 const text = (value: unknown): string | undefined =>
@@ -64,16 +77,20 @@ function isForDevice(kind: KindOfClient, { redirect_uri: address }: Interaction[
 }
 
 /** Whether the request wants a recent sign-in. */
-function wantsRecent({ prompt, max_age, ...params }: Interaction["params"]): boolean {
-  if (max_age !== undefined || params[SENT_MAX_AGE] !== undefined) return true;
-  return text(prompt)?.split(" ").includes("login") ?? false;
-}
+const wantsRecent = (params: Interaction["params"]): boolean => ageOf(params).maxAge !== undefined;
 
 /** Whether the request wants a recent sign-in, or says how strong it must be. */
 function wantsEverything(params: Interaction["params"]): boolean {
   const { acr_values, claims } = params;
   if (acr_values !== undefined || params[SENT_ACR_VALUES] !== undefined) return true;
   return wantsRecent(params) || (text(claims)?.includes('"acr"') ?? false);
+}
+
+/** How old the sign-in may be. */
+function ageOf({ prompt, max_age, ...params }: Interaction["params"]): Pick<RunningSignIn, "maxAge"> {
+  if (text(prompt)?.split(" ").includes("login")) return { maxAge: 0 };
+  const maxAge = max_age ?? params[SENT_MAX_AGE];
+  return maxAge === undefined ? {} : { maxAge: Number(maxAge) };
 }
 
 /**
@@ -98,12 +115,14 @@ const knownAccount = (account: AccountRecord, emailCode: boolean): NonNullable<R
   name: fullName(account),
   ...(account.locale !== undefined && { locale: account.locale }),
   ways: kindsOf(account, { emailCode }),
+  providers: account.ways.provider?.links.map(({ provider }) => provider) ?? [],
 });
 
 /** The members of a stored session that are read here. */
 interface StoredSession extends Readonly<SessionGeneration> {
   readonly loginTs?: number;
   readonly amr?: readonly string[];
+  readonly undated?: boolean;
 }
 
 /** Somebody with a session that is in force. */
@@ -111,6 +130,7 @@ interface SignedInAs {
   readonly record: AccountRecord;
   readonly at: number;
   readonly amr: readonly string[];
+  readonly undated: boolean;
 }
 
 /** A step-up begins with what its session has shown, and ends with that session. */
@@ -152,11 +172,11 @@ export function createSignInProtocol(
     if (session?.accountId === undefined) return undefined;
     const stored: object | undefined = await currentProvider().provider.Session.findByUid(session.uid);
     const payload = { ...stored } as StoredSession;
-    const { loginTs, amr } = payload;
+    const { loginTs, amr, undated = false } = payload;
     const record = await accounts.record(session.accountId);
     if (record === undefined || isDisabled(record)) return undefined;
     if (!isSessionCurrent(payload, record, configuration)) return undefined;
-    return { record, at: loginTs ?? 0, amr: amr ?? [] };
+    return { record, at: loginTs ?? 0, amr: amr ?? [], undated };
   }
 
   const sessionAccount = async (found: Interaction): Promise<AccountRecord | undefined> =>
@@ -174,9 +194,14 @@ export function createSignInProtocol(
     // To add a factor, the person has to show everything.
     const strongest = strongestAcr(signedIn.record, secondFactors);
     if (demanded !== undefined && !satisfies(strongest, demanded)) return undefined;
-    const { record, at, amr } = signedIn;
+    const { record, at, amr, undated } = signedIn;
     const isMfa = amr.includes("mfa");
-    return { ...provenOf(record, at, amr), stepUp: true, ...(isMfa && { passkeyOnly: true }) };
+    return {
+      ...provenOf(record, at, amr),
+      stepUp: true,
+      ...(undated && { signedInAt: null }),
+      ...(isMfa && { passkeyOnly: true }),
+    };
   }
 
   async function find(ctx: ServiceContext, uid: string): Promise<RunningSignIn | undefined> {
@@ -222,6 +247,11 @@ export function createSignInProtocol(
       ...(demanded !== undefined && { demandedAcr: demanded }),
       ...(wantsEverything(params) && { wantsEverything: true }),
       ...(wantsRecent(params) && { wantsRecent: true }),
+      ...ageOf(params),
+      ...(client.providers_mfa === true && { acceptsProviderMfa: true }),
+      ...(name !== "consent" && {
+        providers: configuration.providers.filter((each) => offersProvider(client, each)),
+      }),
       ...(name === "continue" && isForDevice(clients.kindOf(client), params) && { forDevice: true }),
       ...sealed(ctx, found, exp * 1_000, stored),
       ...(loginHint === undefined ? {} : { loginHint }),
@@ -274,10 +304,14 @@ export function createSignInProtocol(
     return artifact;
   }
 
-  const finish = (ctx: ServiceContext, result: InteractionResults, merge: boolean): Promise<string> =>
-    currentProvider().provider.interactionResult(ctx.req, ctx.res, result, {
-      mergeWithLastSubmission: merge,
-    });
+  /** What `interactionResult` of oidc-provider does. @throws ConditionFailed if the sign-in has ended. */
+  async function finish(ctx: ServiceContext, result: InteractionResults, merge: boolean): Promise<string> {
+    const found = await details(currentProvider(), ctx);
+    if (found === undefined) throw new ConditionFailed("the sign-in has ended");
+    found.result = merge && !("error" in result) ? { ...found.lastSubmission, ...result } : result;
+    await found.save(found.exp - seconds(configuration.clock));
+    return found.returnTo;
+  }
 
   const refuse = (ctx: ServiceContext, error: string, description: string): Promise<string> =>
     finish(ctx, { error, error_description: description }, false);
@@ -319,19 +353,16 @@ export function createSignInProtocol(
       const { session, ...others } = payload as { readonly session?: { readonly accountId?: string } };
       if (session?.accountId === sub) units.required().save({ ...rest, payload: others });
     },
-    signedIn(
-      ctx,
-      { prompt },
-      { sub, sessions_generation: generation },
-      { at, amr, remembered = false, provider },
-    ) {
+    signedIn(ctx, { prompt }, { sub, sessions_generation: generation }, shown) {
+      const { at, signedInAt, amr, remembered = false, provider } = shown;
       const login = {
         accountId: sub,
-        ts: at,
+        ts: signedInAt ?? at,
         acr: acrOf(amr),
         amr: [...amr],
         generation,
         remembered,
+        undated: signedInAt === null,
         ...(provider !== undefined && {
           atProvider: { sub, provider, at: seconds(configuration.clock) } satisfies ProviderSignIn,
         }),

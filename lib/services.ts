@@ -17,12 +17,14 @@ import { createSignInFlow } from "../interactions/flow.ts";
 import { createInteractionHandlers } from "../interactions/handlers.ts";
 import { createLinkCookie } from "../interactions/link-cookie.ts";
 import { createPages } from "../interactions/pages.ts";
+import { createProviderCallback } from "../interactions/provider-callback.ts";
 import { createSignInProtocol } from "../interactions/protocol.ts";
 import type { PageServices } from "../interactions/services.ts";
 import { firstState } from "../interactions/steps/passkey-sign-in.ts";
 import type { Offers } from "../interactions/steps/step.ts";
+import { createTrips } from "../interactions/trips.ts";
 import type { Notifications } from "../notifier/operations.ts";
-import { createSignedIn } from "../provider/account.ts";
+import { createSignedIn, type FindSignedIn } from "../provider/account.ts";
 import { createCurrentProvider } from "../provider/current-provider.ts";
 import { createConnectedDevices, createDeviceCodes } from "../provider/grants/device-codes.ts";
 import type { ServiceContext } from "../provider/exchange.ts";
@@ -81,7 +83,9 @@ export function createHttpServices(
 type PageParts = ProviderServices & Pick<Services, "pages" | "links" | "devices">;
 
 /** The steps of a sign-in, and the page that links in mail lead to. */
-function signInSteps(services: PageParts): Pick<Services, "flow" | "ended" | "interactions" | "confirm"> {
+function signInSteps(
+  services: PageParts,
+): Pick<Services, "flow" | "ended" | "interactions" | "confirm" | "providerCallback"> {
   const { configuration, keys, passwords, people, secondFactors } = services;
   const { days } = secondFactors.rememberedBrowsers;
   const offers: Offers = {
@@ -102,6 +106,7 @@ function signInSteps(services: PageParts): Pick<Services, "flow" | "ended" | "in
     offers,
     forms: createSigner(keys.forms),
     seals: createRequestSeals(formKeys(services, "sign-in again"), services.clock),
+    trips: createTrips(services),
   };
   const ended = createEndedSignIns(services, parts.seals);
   const flow = createSignInFlow({ ...parts, protocol: createSignInProtocol(services, parts) });
@@ -110,15 +115,19 @@ function signInSteps(services: PageParts): Pick<Services, "flow" | "ended" | "in
     ended,
     interactions: createInteractionHandlers({ ...services, flow, ended }, configuration.interactions.ui),
     confirm: createConfirmHandlers(services, parts),
+    providerCallback: createProviderCallback({ ...parts, flow }, findSignedIn(services)),
   };
 }
+
+const findSignedIn = (services: ProviderServices): FindSignedIn =>
+  createSignedIn(services.currentProvider, services, sessionCookieName(services.configuration));
 
 /** The pages under `{base}/account`. Without operators there is no console. */
 function accountPages(services: PageParts, notifications: Notifications): readonly AccountPage[] {
   const { configuration, storage, clock, keys } = services;
   const signer = createSigner(keys.forms);
   const gate = createAccountGate(services, {
-    findSignedIn: createSignedIn(services.currentProvider, services, sessionCookieName(configuration)),
+    findSignedIn: findSignedIn(services),
     returns: createReturnPaths({ ...services, keys: formKeys(services, "account return") }),
   });
   const console = {

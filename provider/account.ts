@@ -188,6 +188,8 @@ export interface SessionGeneration {
   generation?: number;
   /** The second factor was not shown, because the browser is remembered: the sign-in never counts as recent. */
   remembered?: boolean;
+  /** By a provider that did not say when the person signed in there: the sign-in never counts as recent. */
+  undated?: boolean;
   atProvider?: ProviderSignIn;
 }
 
@@ -207,6 +209,7 @@ interface LoginResult {
   readonly remembered?: boolean;
   /** Left out: the person was not there now, and may have been before. */
   readonly atProvider?: ProviderSignIn;
+  readonly undated?: boolean;
 }
 
 /** Copies the generation from the result of the sign-in form to the session, before any rule reads it. */
@@ -218,6 +221,7 @@ export function storeSessionGeneration(provider: Provider): void {
       generation: login.generation,
       remembered: login.remembered === true ? true : undefined,
       ...(login.atProvider && { atProvider: login.atProvider }),
+      undated: login.undated === true ? true : undefined,
     });
   });
 }
@@ -229,6 +233,8 @@ export interface SignedIn {
   readonly session: string;
   /** When the person last signed in there, in seconds since the epoch. */
   readonly signedInAt: number;
+  /** Nobody knows how long before that: the sign-in is never recent. */
+  readonly undated?: true;
   /** How the person signed in. */
   readonly acr?: string;
   readonly amr?: readonly string[];
@@ -266,13 +272,14 @@ export function createSignedIn(
     if (session.accountId === undefined) return undefined;
     const account = await accounts.record(session.accountId);
     if (account === undefined || isDisabled(account)) return undefined;
-    const { atProvider } = session as typeof session & SessionGeneration;
+    const { atProvider, undated } = session as typeof session & SessionGeneration;
     if (!isSessionCurrent(session as SessionGeneration, account, configuration)) return undefined;
     const { uid, loginTs = 0, acr, amr } = session;
     return {
       account,
       session: uid,
       signedInAt: loginTs,
+      ...(undated === true && { undated }),
       ...(acr !== undefined && { acr }),
       ...(amr !== undefined && { amr }),
       ...(atProvider !== undefined && { atProvider }),

@@ -36,6 +36,30 @@ export const amrOfPasskey = (backupEligible: boolean): readonly string[] => [
   "mfa",
 ];
 
+/** What a provider that has `trustsMfa` adds to the `amr` of a session: it has asked for a second factor, which not every client accepts. */
+export const FED_MFA = "fed-mfa";
+
+/** The setting of a client that accepts the second factors of providers. */
+type FactorReader = Pick<ClientRecord, "providers_mfa">;
+
+/** What was shown in a session, as this client may know it: a second factor of a provider counts only where the client accepts it. */
+export function amrAt(client: FactorReader, amr: readonly string[]): readonly string[] {
+  if (!amr.includes(FED_MFA)) return amr;
+  const others = amr.filter((value) => value !== FED_MFA);
+  return client.providers_mfa === true ? [...new Set([...others, "mfa"])] : others;
+}
+
+/** The session that something is asked of, as its `amr` and `acr` say. */
+interface ShownInSession {
+  readonly acr?: string | undefined;
+  readonly amr?: readonly string[] | undefined;
+}
+
+/** The `acr` of a session at this client. */
+export function acrAt(client: FactorReader, { acr, amr = [] }: ShownInSession): string | undefined {
+  return amr.includes(FED_MFA) ? acrOf(amrAt(client, amr)) : acr;
+}
+
 /** The `acr` of the strongest of these ways. */
 const strongestOf = (ways: readonly Way[], least: string): string =>
   KNOWN_ACRS.findLast((acr) => acr === least || ways.some((way) => NAMESPACE + way.acr === acr)) ?? least;
@@ -93,6 +117,29 @@ export function acrRequest(claim: unknown): AcrRequest {
  */
 export function hasShownSecondFactor(acr: string | undefined, account: WayOwner): boolean {
   return satisfies(acr, ACR_MFA) && hasSecondFactor(account);
+}
+
+/** Whether a provider has asked for a second factor in this session, and the client accepts that. */
+const acceptsProvider = (client: FactorReader, { amr = [] }: ShownInSession): boolean =>
+  client.providers_mfa === true && amr.includes(FED_MFA);
+
+/** {@link hasShownSecondFactor} at a client, which may accept that of a provider. */
+export function hasShownFactorAt(client: FactorReader, session: ShownInSession, account: WayOwner): boolean {
+  return acceptsProvider(client, session) || hasShownSecondFactor(session.acr, account);
+}
+
+/**
+ * The `acr` of a session at this client, without what was removed from the account since. @param strongest that of the
+ * account.
+ */
+export function remainingAcr(
+  client: FactorReader,
+  session: ShownInSession,
+  strongest: string,
+): string | undefined {
+  const acr = acrAt(client, session);
+  const most = acceptsProvider(client, session) && !satisfies(strongest, ACR_MFA) ? ACR_MFA : strongest;
+  return satisfies(acr, most) ? most : acr;
 }
 
 /** The weakest `acr` that a request and its client accept; `undefined` if a password is enough. */

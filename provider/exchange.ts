@@ -34,6 +34,11 @@ export interface Exchange {
   form(): Promise<ReadonlyMap<string, string>>;
   /** The JSON in the body. Rejects with an error whose `status` is 400 if the body is unusable. */
   json(): Promise<unknown>;
+  /**
+   * Waits for a server of somebody else, which has time limits of its own. Those of the request begin again afterwards, and
+   * meanwhile it keeps no other request from its turn.
+   */
+  outside: <T>(work: () => Promise<T>) => Promise<T>;
   /** The browser of the request. */
   readonly browser: Browser;
   /** The client that the request names, once it was read. It may not be authenticated yet. */

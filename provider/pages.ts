@@ -89,6 +89,14 @@ export interface AccountPage {
   readonly methods: Readonly<Record<string, AccountHandler>>;
 }
 
+/** Where people come back from a provider. */
+export interface ProviderCallback {
+  /** @param answer the query; no parameter is repeated. */
+  readonly show: (ctx: ServiceContext, answer: URLSearchParams) => Promise<void>;
+  /** An answer that came as a form: it reads and stores nothing. */
+  readonly submit: (ctx: ServiceContext) => Promise<void>;
+}
+
 /** The page that links in mail lead to. */
 export interface ConfirmPage extends PageHandlers {
   /** @param token of the link; `undefined` once it is in a cookie. */

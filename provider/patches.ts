@@ -7,7 +7,8 @@ import { type Client, type KoaContextWithOIDC, Provider } from "oidc-provider";
 import validateDpop, { checkDpopReplay } from "oidc-provider/lib/helpers/validate_dpop.js";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { isAllowedAddress } from "../accounts/clients/client-kinds.ts";
-import { answeredAcr } from "./authentication.ts";
+import type { SessionGeneration } from "./account.ts";
+import { acrAt, amrAt, answeredAcr } from "./authentication.ts";
 import { acrRequestOf } from "./policy.ts";
 import { clientRecord, type SecretCheck } from "./clients.ts";
 import type { Logout } from "./sessions/backchannel-logout.ts";
@@ -38,7 +39,9 @@ function keepMembers(provider: Provider): void {
     const model = provider[name] as unknown as ModelClass;
     const members = [
       ...model.IN_PAYLOAD,
-      ...(name === "Session" ? ["generation", "remembered", "atProvider", "use"] : ["generations"]),
+      ...(name === "Session"
+        ? ["generation", "remembered", "undated", "atProvider", "use"]
+        : ["generations"]),
     ];
     Object.defineProperty(model, "IN_PAYLOAD", { value: members });
   }
@@ -169,14 +172,34 @@ function registeredAddresses(
 }
 
 /**
- * The `acr` of a code and its tokens is that of the session (lib/helpers/oidc_context.js). Ours answers the request: the
- * strongest requested value that the session satisfies (decisions.md, `amr` and `acr`).
+ * The `acr` and `amr` of a code and its tokens are those of the session (lib/helpers/oidc_context.js). Ours answer the request:
+ * the strongest requested value that the session satisfies at this client (decisions.md, `amr` and `acr`, Second factors).
  */
-function requestedAcr(provider: Provider): void {
+function shownToClients(provider: Provider): void {
   const { prototype } = provider.OIDCContext as unknown as { readonly prototype: object };
-  Object.defineProperty(prototype, "acr", {
-    get(this: KoaContextWithOIDC["oidc"]) {
-      return answeredAcr(this.session?.acr, acrRequestOf(this));
+  type Oidc = KoaContextWithOIDC["oidc"];
+  Object.defineProperties(prototype, {
+    acr: {
+      get(this: Oidc) {
+        const { client, session } = this;
+        const acr = client && session ? acrAt(clientRecord(client), session) : session?.acr;
+        return answeredAcr(acr, acrRequestOf(this));
+      },
+    },
+    amr: {
+      get(this: Oidc) {
+        const { client, session } = this;
+        return client && session?.amr ? amrAt(clientRecord(client), session.amr) : session?.amr;
+      },
+    },
+  });
+}
+
+/** A time that nobody knows is not told (lib/models/session.js, `authTime`). */
+function datedSessions(provider: Provider): void {
+  Object.defineProperty(provider.Session.prototype, "authTime", {
+    value(this: { readonly loginTs?: number } & SessionGeneration) {
+      return this.undated === true ? undefined : this.loginTs;
     },
   });
 }
@@ -268,5 +291,6 @@ export function patchProvider(
   registeredAddresses(provider, clients, production);
   queuedLogout(provider, onLogout);
   assertionsApart(provider);
-  requestedAcr(provider);
+  shownToClients(provider);
+  datedSessions(provider);
 }

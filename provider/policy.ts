@@ -6,8 +6,9 @@ import {
   addableAcr,
   type AllowedFactors,
   acrRequest,
-  hasShownSecondFactor,
+  hasShownFactorAt,
   KNOWN_ACRS,
+  remainingAcr,
   satisfies,
   strongestAcr,
 } from "./authentication.ts";
@@ -65,8 +66,9 @@ function lacksSecondFactor(
   profile: Configuration["profile"],
 ): boolean {
   if (!session?.accountId || account === undefined || client === undefined) return false;
-  if (!needsSecondFactor(clientRecord(client), profile)) return false;
-  return !hasShownSecondFactor(session.acr, (account as OidcAccount).record);
+  const reader = clientRecord(client);
+  if (!needsSecondFactor(reader, profile)) return false;
+  return !hasShownFactorAt(reader, session, (account as OidcAccount).record);
 }
 
 /**
@@ -75,16 +77,15 @@ function lacksSecondFactor(
  * `acr_values` is a wish, in order of preference: the person is asked once, for the first value that the account can reach.
  */
 function needsStepUp({ oidc }: KoaContextWithOIDC, allowed: AllowedFactors): boolean {
-  const { session, account, result, prompts } = oidc;
+  const { session, account, client, result, prompts } = oidc;
   const { essential, values } = acrRequestOf(oidc);
   if (values === undefined) return false;
   const wanted = values.filter((value) => KNOWN_ACRS.includes(value));
   if (essential && wanted.length === 0)
     throw new errors.UnmetAuthenticationRequirements("no sign-in of this service has the requested acr");
-  if (!session?.accountId || account === undefined) return false;
+  if (!session?.accountId || account === undefined || client === undefined) return false;
   const strongest = strongestAcr((account as OidcAccount).record, allowed);
-  // A factor that was removed since, in this session, no longer counts.
-  const shown = satisfies(session.acr, strongest) ? strongest : session.acr;
+  const shown = remainingAcr(clientRecord(client), session, strongest);
   const reachable = wanted.filter((value) => satisfies(strongest, value));
   if (essential) {
     if (wanted.some((value) => satisfies(shown, value))) return false;
@@ -124,13 +125,14 @@ function isTooOld({ oidc: { session, params, result } }: KoaContextWithOIDC): bo
 }
 
 /**
- * In a remembered browser only the password was shown: that is not as recent as any `max_age`. Neither is a code by mail, to an
- * account that has something better.
+ * In a remembered browser only the password was shown, and not every provider says when the person signed in there: neither is as
+ * recent as any `max_age`. Nor is a code by mail, to an account that has something better.
  */
 function isNeverRecent({ oidc: { session, account, params, result } }: KoaContextWithOIDC): boolean {
   if (result?.login !== undefined) return false;
   if (params?.["max_age"] === undefined && params?.[SENT_MAX_AGE] === undefined) return false;
-  if ((session as SessionGeneration | undefined)?.remembered === true) return true;
+  const { remembered, undated } = { ...(session as SessionGeneration | undefined) };
+  if (remembered === true || undated === true) return true;
   return account !== undefined && isByMailAlone(session?.amr ?? [], (account as OidcAccount).record);
 }
 
@@ -270,7 +272,7 @@ export function signInPolicy({
     ),
   );
   login?.checks.add(
-    new Check("remembered", "the second factor was not shown", "login_required", isNeverRecent),
+    new Check("never_recent", "the sign-in counts as recent nowhere", "login_required", isNeverRecent),
   );
   // oidc-provider would show the form to somebody else again and again.
   login?.checks.remove("id_token_hint");

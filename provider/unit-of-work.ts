@@ -57,12 +57,11 @@ type UnitStorage = Pick<Storage, "artifacts" | "records" | "parts">;
 export class Unit extends ArtifactView {
   /** When the last byte of the request had arrived, on the clock of `performance`. */
   readonly receivedAt: number;
-  /** Milliseconds since the epoch: after this nothing is committed. */
-  readonly deadline: number;
   /** The digest of the browser's cookie: only sign-ins that began there are found. */
   readonly browser: string | undefined;
   /** An error that oidc-provider would hide; the HTTP layer responds with it. */
   failure: unknown;
+  readonly #request: UnitRequest;
   readonly #records: Records;
   readonly #hasOwnArtifacts: boolean;
   #callbacks: (() => unknown)[] = [];
@@ -76,14 +75,19 @@ export class Unit extends ArtifactView {
     { artifacts, records, parts }: UnitStorage,
     sealer: ArtifactSealer,
     clock: Clock,
-    { receivedAt, deadline, browser }: UnitRequest,
+    request: UnitRequest,
   ) {
     super(artifacts, sealer, clock);
     this.#records = records;
     this.#hasOwnArtifacts = parts.length > 1;
-    this.receivedAt = receivedAt;
-    this.deadline = deadline;
-    this.browser = browser?.digest;
+    this.#request = request;
+    this.receivedAt = request.receivedAt;
+    this.browser = request.browser?.digest;
+  }
+
+  /** Milliseconds since the epoch: after this nothing is committed. Waiting for another server puts it off. */
+  get deadline(): number {
+    return this.#request.deadline;
   }
 
   /**
@@ -108,7 +112,14 @@ export class Unit extends ArtifactView {
    * @param work is called for each attempt, as in {@link Records.transact}.
    */
   alongside(work: (tx: Transaction) => Promise<void>): void {
-    this.#alongside = work;
+    const before = this.#alongside;
+    this.#alongside =
+      before === undefined
+        ? work
+        : async (tx) => {
+            await before(tx);
+            await work(tx);
+          };
   }
 
   /** Registers a callback for a successful commit, even one without writes. The response waits for it. */

@@ -30,6 +30,7 @@ import { CONFIRMATION } from "./people/confirmation-kinds.ts";
 import { MAIL } from "./people/mail-kinds.ts";
 import { NOTICE_COUNT } from "./people/notices.ts";
 import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "./people/sign-ins.ts";
+import { TRIP } from "./people/trip-kinds.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "./signing-key-store.ts";
 import { collectKinds, type Kinds } from "./kinds.ts";
 import { SEALING_SECRETS } from "./secrets.ts";
@@ -67,6 +68,7 @@ export const KINDS: Kinds = collectKinds([
   FAILED_SIGN_INS,
   SIGNED_IN_BEFORE,
   CONFIRMATION,
+  TRIP,
   AUTHENTICATOR_APP,
   PASSKEY,
   RECOVERY_CODES,

@@ -65,6 +65,11 @@ export interface AttemptLimits {
   wrongProof(address: string): Promise<Attempt>;
   /** A passkey that was wrong. A right one needs no point: nobody guesses a signature. */
   wrongPasskey(failure: { readonly interaction: string; readonly address: string }): Promise<Attempt>;
+  /**
+   * Somebody leaves for a provider. Its points are not refunded.
+   * @param trip.about the id of the sign-in, or the `sub` of the account that something is linked to.
+   */
+  trip(trip: { readonly about: string; readonly address: string }): Promise<Attempt>;
   /** A device asks for a code. Its point is not refunded. */
   deviceRequest(attempt: { readonly client: string; readonly address: string }): Promise<Attempt>;
   /** The code of a device that a signed-in person enters. */
@@ -332,6 +337,8 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     wrongProof: (address) => consume(perCaller("dpopProof", address)),
     wrongPasskey: ({ interaction, address }) =>
       consume([bucket("signIn.passkeys", interaction), ...perCaller("signIn.address", address)]),
+    trip: ({ about, address }) =>
+      consume([bucket("trips.owner", about), ...perCaller("trips.address", address)]),
     deviceRequest: ({ client, address }) => consume(perCaller("deviceRequests", address, client)),
     deviceCode: ({ sub, address }) =>
       consume([bucket("deviceCodes.account", sub), ...perCaller("deviceCodes.address", address)]),

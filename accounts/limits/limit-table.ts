@@ -35,6 +35,9 @@ const UNDOABLE: RateLimit = { points: 10, seconds: 3_600 };
 /** New passwords that are tried with links and codes from the mail of one account. */
 const NEW_PASSWORDS: RateLimit = { points: 30, seconds: 3_600 };
 
+/** Trips to providers in one sign-in, or of one account. No sign-in lasts longer than a day. */
+const TRIPS: RateLimit = { points: 30, seconds: 86_400 };
+
 /** A pushed request is used once, within a minute. */
 const PUSHED: RateLimit = { points: 1, seconds: 120 };
 
@@ -152,6 +155,20 @@ const LIMITS = {
     per: "caller",
     failuresOnly: false,
     rule: (limits: RateLimits): RateLimit => limits.interactions,
+    about: ["address"],
+  },
+  "trips.address": {
+    counts: "Trips to a provider that are started",
+    per: "caller",
+    failuresOnly: false,
+    rule: (limits: RateLimits): RateLimit => limits.interactions,
+    about: ["address"],
+  },
+  "trips.owner": {
+    counts: "Trips to a provider that are started",
+    per: "sign-in; account, on the account pages",
+    failuresOnly: false,
+    rule: (): RateLimit => TRIPS,
     about: ["address"],
   },
   authorizations: {
@@ -278,6 +295,7 @@ export const RATE_LIMITS: Readonly<Record<LimitName, LimitDeclaration>> = LIMITS
 const WHOSE: Readonly<Partial<Record<LimitName, "network" | "networkMail" | "name" | "nameMail">>> = {
   "signIn.address": "network",
   interactions: "network",
+  "trips.address": "network",
   registrations: "network",
   "mail.caller": "networkMail",
   "signIn.accountAndAddress": "name",

@@ -93,6 +93,11 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
     bound: "one record for each name; it ends 30 days after the last failure",
   },
   "signed-in-before": PASSWORD,
+  trip: {
+    by: "somebody who leaves for a provider",
+    limits: ["trips.owner", "trips.address"],
+    bound: "ten minutes",
+  },
   confirmation: {
     by: "a registration, a password reset, or a request for a code",
     limits: ["registrations", ...MAILS],
@@ -141,8 +146,8 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
 /** By the action. */
 export const ACTIONS_OF_STRANGERS: Readonly<Record<AuditAction, StrangerFact>> = {
   sign_in: {
-    by: "a wrong password, a wrong passkey, or a wrong code by mail",
-    limits: [...WRONG_PASSWORD, "signIn.guessed", "signIn.passkeys"],
+    by: "a wrong password, a wrong passkey, a wrong code by mail, or somebody who comes back from a provider and has no account",
+    limits: [...WRONG_PASSWORD, "signIn.guessed", "signIn.passkeys", "trips.owner", "trips.address"],
     bound: `passkeys: ${COUNTED}`,
   },
   password_grant: CLIENT,

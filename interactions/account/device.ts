@@ -10,7 +10,7 @@ import { section } from "../../config/documented-schema.ts";
 import { ConditionFailed } from "../../core/errors.ts";
 import type { Translator } from "../../core/texts.ts";
 import { isShutOut, type RequestedApi, requestedApis } from "../../provider/apis.ts";
-import { hasShownSecondFactor } from "../../provider/authentication.ts";
+import { hasShownFactorAt } from "../../provider/authentication.ts";
 import { ALL_FIELDS } from "../../provider/claims.ts";
 import { shownUserCode, typedUserCode, type WaitingDevice } from "../../provider/grants/device-codes.ts";
 import { assignServices } from "../../provider/grants/grant.ts";
@@ -271,7 +271,7 @@ async function enter(
       const isUnavailable =
         (device.resource.length > 0 && apis.length === 0) ||
         apis.some(({ api }) => isShutOut(account, client, api));
-      const isWeak = needsSecondFactor(client, profile) && !hasShownSecondFactor(visit.person.acr, account);
+      const isWeak = needsSecondFactor(client, profile) && !hasShownFactorAt(client, visit.person, account);
       if (isWeak && action !== "refuse" && !isUnavailable) return { kind: "secondFactor" };
       if (action !== "connect" && action !== "refuse" && !isUnavailable)
         return { kind: "waiting", device, client, apis };

@@ -97,8 +97,8 @@ export function createAccountGate(
     return { kind: "sign-in", location: isHead ? deployment.url + wanted : signInUrl(ctx, wanted, more) };
   }
 
-  function isRecent({ account, acr, amr = [], signedInAt }: SignedIn): boolean {
-    if (isByMailAlone(amr, account)) return false;
+  function isRecent({ account, acr, amr = [], signedInAt, undated }: SignedIn): boolean {
+    if (undated || isByMailAlone(amr, account)) return false;
     if (hasSecondFactor(account) && !satisfies(acr, ACR_MFA)) return false;
     return seconds(clock) - signedInAt <= RECENT_SECONDS;
   }

@@ -4,14 +4,16 @@ import type { PasskeyCreation, PasskeyRequest } from "../../accounts/factors/pas
 import { FULL_NAME } from "../../accounts/names.ts";
 import { DOCUMENTED_FIELDS } from "../../accounts/profile-fields.ts";
 import { ACR_PASSKEY } from "../../provider/authentication.ts";
-import type {
-  Offers,
-  Problem,
-  RunningSignIn,
-  SignInClient,
-  SignInMethod,
-  SignInState,
-  StepName,
+import {
+  type Offers,
+  type Problem,
+  PROVIDER_PROBLEMS,
+  type Proven,
+  type RunningSignIn,
+  type SignInClient,
+  type SignInMethod,
+  type SignInState,
+  type StepName,
 } from "../steps/step.ts";
 import type { ShownProvider } from "../look/providers.ts";
 import { STEPS } from "../steps/steps.ts";
@@ -72,12 +74,22 @@ const provenOf = (text: Text) => ({
   ways: ["password", "passkey", "app"],
 });
 
+/** The same, after a provider. */
+const fedOf = (text: Text, proven: Proven): Proven => ({
+  ...proven,
+  amr: ["fed"],
+  signedInAt: null,
+  provider: text("google"),
+});
+
 /** What the steps need to be open. */
 const stateOf = (name: StepName, text: Text): SignInState => ({
   step: name,
   email: text(ADA),
   proven: provenOf(text),
   ...(name === "second-factor" && { passkey: passkeyOf(text) }),
+  ...(name === "provider-problem" && { provider: { key: text("google"), from: "login", problem: "slow" } }),
+  ...(name === "provider-fresh" && { proven: fedOf(text, provenOf(text)) }),
   ...(name === "enrol" && { enrolment: enrolmentOf(text) }),
 });
 
@@ -235,6 +247,10 @@ export function stepSamples(text: Text): readonly Sample[] {
       "login-wrong": { signIn: { loginHint }, problems: [problem("wrong", "username", "password")] },
       "login-missing": { problems: [problem("required", "username"), problem("required", "password")] },
       "login-limited": { signIn: { loginHint }, ...limited },
+      "login-provider-cancelled": {
+        signIn: { providers: providers.slice(0, 3) },
+        state: { notice: "provider-cancelled", provider: { key: text("google"), from: "login" } },
+      },
       "login-new-password": { state: { notice: "password-changed" } },
       "login-code-too-little": { state: { notice: "code-too-little" } },
       "login-passkey": { signIn: owner("password"), state: challenged() },
@@ -308,6 +324,41 @@ export function stepSamples(text: Text): readonly Sample[] {
       "reauthenticate-code": { signIn: { account: mailOnly } },
       "reauthenticate-code-limited": { signIn: { account: mailOnly }, ...limited },
       "reauthenticate-nothing": { signIn: { account: { ...account, ways: [] } } },
+    }),
+    ...steps("provider-problem", {
+      ...Object.fromEntries(
+        PROVIDER_PROBLEMS.map((problem_) => [
+          `provider-problem-${problem_}`,
+          {
+            signIn: { providers },
+            state: { provider: { key: text("google"), from: "login", problem: problem_ } },
+          },
+        ]),
+      ),
+      "provider-problem-organizations": {
+        signIn: { providers },
+        state: {
+          provider: {
+            key: text("google"),
+            from: "login",
+            problem: "not-among",
+            organizations: [text("corp.example"), text("corp.test")],
+          },
+        },
+      },
+      "provider-problem-limited": {
+        signIn: { providers },
+        state: { provider: { key: text("google"), from: "login", problem: "slow" } },
+        ...limited,
+      },
+    }),
+    ...steps("provider-fresh", {
+      "provider-fresh": { signIn: { providers }, state: { proven: fedOf(text, proven) } },
+      "provider-fresh-wrong": {
+        signIn: { providers },
+        state: { proven: fedOf(text, proven) },
+        problems: [problem("wrong", "password")],
+      },
     }),
     ...steps("second-factor", {
       "second-factor": {},

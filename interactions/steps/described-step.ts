@@ -3,7 +3,7 @@ import { z } from "zod";
 import { passkeyCreation, passkeyRequest } from "../../accounts/factors/passkeys.ts";
 import { allWays } from "../../accounts/ways/ways.ts";
 import { section } from "../../config/documented-schema.ts";
-import { consentApi, signInClient, STEP_NAMES } from "./step.ts";
+import { consentApi, PROVIDER_PROBLEMS, signInClient, STEP_NAMES } from "./step.ts";
 
 export const describedProblem = section({
   /** A stable code of the problem. */
@@ -52,7 +52,8 @@ const action = section({
    * `submit` for the fields; `without-password` for the same with a passkey instead of the password; `email` for a code by
    * mail; `resend` for another code, `change` for one with another name; `passkey` for a passkey, with `credential`, and at `enrol` with `name`; `recovery` for a recovery code, with `code`; `app` for a
    * new app, with `code`; `renew` for new recovery codes; `remove` for one of `methods`; `later` to go on without the passkey that
-   * was offered, `never` to not be asked again; `allow` and `deny` for consent; `another-account` to sign in to another one; `cancel`
+   * was offered, `never` to not be asked again; `provider` to go to a provider, with its key as `provider`: the answer has the address;
+   * `another-way` to go on without a provider; `allow` and `deny` for consent; `another-account` to sign in to another one; `cancel`
    * to go back to the client without signing in; `more-time`, in the last five minutes, for the full time again; or the name of
    * another step.
    */
@@ -154,6 +155,17 @@ export const step = section({
     )
     .readonly()
     .exactOptional(),
+  /** `provider-problem` only: the provider, and why nobody came in by it. */
+  provider: section({
+    key: z.string(),
+    /** Its name, in the language of `locale`. */
+    name: z.string(),
+    /**
+     * `slow`: it has not answered; `unusable`: its answer can't be used; `not-here`: the account there opens none here;
+     * `not-among`: it is none of those that this service lets in; `of-another`: it is linked to another account.
+     */
+    problem: z.enum(PROVIDER_PROBLEMS).exactOptional(),
+  }).exactOptional(),
   /** The fields to show, in this order. */
   fields: z.array(describedField).readonly(),
   /** All problems with what was submitted. */

@@ -17,6 +17,7 @@ import {
   type PresentStep,
   type Problem,
   providersAt,
+  type ProviderProblem,
   type RunningSignIn,
   type SignInMethod,
   type StepName,
@@ -55,7 +56,11 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
       ? t("enrol.account.title")
       : isCodeAsked(present)
         ? t("email-code.sent")
-        : t(titleOf(present), { client: client.name, account: addressOf(signIn) }),
+        : t(titleOf(present), {
+            client: client.name,
+            account: addressOf(signIn),
+            provider: nameOfProvider(t, signIn),
+          }),
     text: paragraphsOf(t, present).join("\n"),
     ...(account !== undefined && { account: addressOf(signIn) }),
     ...(name === "continue" &&
@@ -70,8 +75,19 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
         terms: { ...terms, url: terms.url.replaceAll("{locale}", locale), label: t("terms.read") },
       }),
     ...(state.notice !== undefined && {
-      notice: { code: state.notice, text: t(`notice.${state.notice}`) },
+      notice: {
+        code: state.notice,
+        text: t(`notice.${state.notice}`, { provider: nameOfProvider(t, signIn) }),
+      },
     }),
+    ...(name === "provider-problem" &&
+      state.provider !== undefined && {
+        provider: {
+          key: state.provider.key,
+          name: nameOfProvider(t, signIn),
+          ...(state.provider.problem !== undefined && { problem: state.provider.problem }),
+        },
+      }),
     ...(passkey && { passkey: { publicKey: passkey } }),
     ...(name === "enrol" && newFactors(signIn)),
     ...(recoveryCodes !== undefined && { recovery_codes: recoveryCodes }),
@@ -131,7 +147,27 @@ function actionLabel(t: Translator, step: PresentStep, action: string): string {
   if (action === MORE_TIME) return t("moreTime");
   if (action === "without-password") return withoutPasswordLabel(t, step.offers);
   const own = action === "submit" ? submitLabel(t, step) : "";
-  return own || (buttonOf(t, action) ?? firstText(t, [`${step.name}.${action}`, `offer-passkey.${action}`]));
+  const { name, signIn } = step;
+  const isChoice = action === "provider" && CHOOSES.has(signIn.state.provider?.problem);
+  const keys = [
+    ...(isChoice ? [`${name}.${action}.choose`] : []),
+    `${name}.${action}`,
+    `offer-passkey.${action}`,
+  ];
+  return own || (buttonOf(t, action) ?? firstText(t, keys, { provider: nameOfProvider(t, signIn) }));
+}
+
+/** The problems that another account at the provider may not have. */
+const CHOOSES: ReadonlySet<string | undefined> = new Set<ProviderProblem>(["not-among", "of-another"]);
+
+/** The provider that the step is about. It may be offered no longer. */
+function nameOfProvider(
+  t: Translator,
+  { providers = [], state: { provider, proven } }: RunningSignIn,
+): string {
+  const key = provider?.key ?? proven?.provider;
+  const known = providers.find((each) => each.key === key);
+  return known === undefined ? (key ?? "") : providerName(known, t.locale);
 }
 
 /** The label of a way to sign in that is a button. */
@@ -150,6 +186,8 @@ const isNewcomer = ({ name, signIn }: PresentStep): boolean =>
   name === "enrol" && signIn.state.proven === undefined;
 
 function titleOf(step: PresentStep): string {
+  const { problem } = step.signIn.state.provider ?? {};
+  if (step.name === "provider-problem") return `provider-problem.${problem ?? "unusable"}.title`;
   const isOptional = wasOffered(step) && (step.name === "enrol-confirm" || step.name === "enrol");
   return isOptional ? "offer-passkey.submit" : `${step.name}.title`;
 }
@@ -233,6 +271,13 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
     if (fields.length > 0) return [t("second-factor.app")];
     return [actions.includes("passkey") ? t("second-factor.passkey.text") : t("second-factor.recovery.text")];
   },
+  "provider-problem"(t, { signIn }) {
+    const { problem = "unusable", organizations = [] } = signIn.state.provider ?? {};
+    if (organizations.length === 0) return [t(`provider-problem.${problem}`)];
+    const list = new Intl.ListFormat(t.locale, { type: "disjunction" }).format(organizations);
+    return [t(`provider-problem.${problem}.named`, { organizations: list })];
+  },
+  "provider-fresh": (t, { signIn }) => [t("provider-fresh.text", { provider: nameOfProvider(t, signIn) })],
   "offer-passkey": (t) => [t("offer-passkey.text"), t("offer-passkey.effect")],
   "enrol-confirm"(t, step) {
     const values = { client: step.signIn.client.name, email: sentTo(step.signIn) };

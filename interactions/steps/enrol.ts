@@ -205,7 +205,8 @@ async function keep(
 ): Promise<Outcome> {
   services.protocol.detach(entry.signIn, proven.sub);
   const amr = [...new Set([...proven.amr, ...shown])];
-  const now = { ...proven, generation, at: seconds(services.configuration.clock), amr };
+  const { signedInAt: _there, ...before } = proven;
+  const now = { ...before, generation, at: seconds(services.configuration.clock), amr };
   if (recoveryCodes.length > 0)
     return { kind: "next", state: { step: "recovery-codes", proven: now }, recoveryCodes };
   const record = await stillProven(now, services);

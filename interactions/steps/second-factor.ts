@@ -35,7 +35,8 @@ export const secondFactor: Step = {
     if (proven?.ways.includes("app") !== true || proven.passkeyOnly === true) return [];
     const code: Field = { name: "code", type: "text", autocomplete: "one-time-code", required: true };
     // Never ticked beforehand: it makes the next sign-ins weaker.
-    return rememberDays === undefined || proven.stepUp === true ? [code] : [code, REMEMBER];
+    const mayRemember = rememberDays !== undefined && proven.stepUp !== true && proven.provider === undefined;
+    return mayRemember ? [code, REMEMBER] : [code];
   },
   actions({ state: { proven, passkey } }) {
     const byPasskey = passkey === undefined ? [] : ["passkey"];
@@ -86,7 +87,8 @@ async function useCode(
     ? await codes.useApp(record.sub, code, at, giveBack)
     : await codes.useRecovery(record.sub, code, at, giveBack);
   if (result.kind !== "right") return refused(result, isApp);
-  if (isApp && proven.stepUp !== true && entry.values.get(REMEMBER.name) === REMEMBER.value)
+  const mayRemember = proven.stepUp !== true && proven.provider === undefined;
+  if (isApp && mayRemember && entry.values.get(REMEMBER.name) === REMEMBER.value)
     await rememberBrowser(entry, services, record, at);
   // A person who has just lost an app is not asked to add something else.
   const { canAddPasskey: _lost, ...rest } = proven;
@@ -149,16 +151,22 @@ async function usePasskey(
   return complete(entry, services, record, proven, amrOfPasskey(result.backupEligible));
 }
 
-/** @param shown adds to what was shown before. A step-up keeps the time of the sign-in. */
+/** @param shown adds to what was shown before. A step-up keeps the time of the sign-in; else it is now, also after a provider. */
 function complete(
   entry: Entry,
   services: StepServices,
   record: AccountRecord,
-  { at, amr, stepUp, canAddPasskey, provider }: Proven,
+  { at, signedInAt, amr, stepUp, canAddPasskey, provider }: Proven,
   shown: readonly string[],
 ): Promise<Outcome> {
   const all = [...new Set([...amr, ...shown])];
-  if (stepUp) return proceed(entry, services, record, { at, amr: all, stepUp });
+  if (stepUp)
+    return proceed(entry, services, record, {
+      at,
+      amr: all,
+      stepUp,
+      ...(signedInAt !== undefined && { signedInAt }),
+    });
   const now = {
     at: seconds(services.configuration.clock),
     amr: all,

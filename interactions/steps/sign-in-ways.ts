@@ -4,6 +4,7 @@
  */
 import { emailWay } from "./email-code.ts";
 import { passkeyWay } from "./passkey-sign-in.ts";
+import { providerWay } from "./provider.ts";
 import { checkPassword } from "./sign-in.ts";
 import type { Field, RunningSignIn, SignInStep, SignInWay, Step } from "./step.ts";
 
@@ -26,7 +27,7 @@ const password: SignInWay = {
 };
 
 /** The rows, in the order of the page. To add a way, add a row here and one in `accounts/ways/ways.ts`. */
-export const SIGN_IN_WAYS: readonly SignInWay[] = [password, passkeyWay, emailWay];
+export const SIGN_IN_WAYS: readonly SignInWay[] = [password, passkeyWay, providerWay, emailWay];
 
 /** The ways that can be used now. The one that this browser used comes first. */
 function waysAt(signIn: RunningSignIn, step: SignInStep): readonly SignInWay[] {

@@ -12,7 +12,9 @@ import {
   ACR_PASSKEY,
   acrOf,
   addableAcr,
+  amrAt,
   AMR_PASSWORD,
+  FED_MFA,
   satisfies,
   strongestAcr,
 } from "../../provider/authentication.ts";
@@ -67,11 +69,20 @@ interface Credentials {
 
 const ACTION = "sign_in";
 
-/** Takes the rate-limit points, checks the password and, if it is right, signs the person in. */
+/**
+ * Takes the rate-limit points and checks the password.
+ * @param then what a right one leads to. Default: it signs the person in.
+ */
 export async function checkPassword(
   entry: Entry,
   services: StepServices,
   { username, password, fields }: Credentials,
+  then: (record: AccountRecord) => Promise<Outcome> = (record) =>
+    proceed(entry, services, record, {
+      at: seconds(services.configuration.clock),
+      amr: AMR_PASSWORD,
+      ...(entry.values.get(CAN_ADD_PASSKEY) === "true" && { canAddPasskey: true }),
+    }),
 ): Promise<Outcome> {
   const { ctx, signIn } = entry;
   const { limits, passwordCheck, events, audit, devices } = services;
@@ -100,11 +111,7 @@ export async function checkPassword(
     return { kind: "invalid", problems: [{ code: "wrong", fields }] };
   }
   services.units.required().refund(checked.attempt);
-  return proceed(entry, services, checked.record, {
-    at: seconds(services.configuration.clock),
-    amr: AMR_PASSWORD,
-    ...(entry.values.get(CAN_ADD_PASSKEY) === "true" && { canAddPasskey: true }),
-  });
+  return then(checked.record);
 }
 
 /** The words for a limit of a name, with the ways that it does not touch: see the texts `problem.limited.name…`. */
@@ -132,6 +139,22 @@ export async function stillProven(
   return record.sessions_generation === generation ? record : undefined;
 }
 
+/** What was shown, as the client of this sign-in may know it. */
+export const amrHere = ({ acceptsProviderMfa }: RunningSignIn, amr: readonly string[]): readonly string[] =>
+  amrAt({ ...(acceptsProviderMfa && { providers_mfa: true }) }, amr);
+
+/**
+ * Whether the account's second factor is asked for. That of a provider stands for it in an ordinary sign-in; never where a
+ * recent one is wanted, nor on the way to the account pages and the console.
+ */
+function lacksFactor(signIn: RunningSignIn, record: AccountRecord, amr: readonly string[]): boolean {
+  if (!hasSecondFactor(record) || amr.includes("mfa")) return false;
+  const { client, maxAge, demandedAcr } = signIn;
+  const isOrdinary = client.own !== true && maxAge === undefined;
+  if (!isOrdinary || !amr.includes(FED_MFA)) return true;
+  return demandedAcr !== undefined && !satisfies(acrOf(amrHere(signIn, amr)), demandedAcr);
+}
+
 /**
  * The next step of a person who has shown something: the second factor, if the account has one, then the sign-in methods,
  * after a reset, then the terms, if there are new ones, and then the sign-in is complete. Nothing else completes one.
@@ -140,17 +163,18 @@ export async function proceed(
   entry: Entry,
   services: StepServices,
   record: AccountRecord,
-  shown: Pick<Proven, "at" | "amr" | "stepUp" | "canAddPasskey" | "provider">,
+  shown: Pick<Proven, "at" | "signedInAt" | "amr" | "stepUp" | "canAddPasskey" | "provider">,
 ): Promise<Outcome> {
   const { ctx, signIn } = entry;
   const { accounts, devices, newBrowsers, offers, units } = services;
-  const needsFactor = hasSecondFactor(record) && !shown.amr.includes("mfa");
+  const needsFactor = lacksFactor(signIn, record, shown.amr);
   // A mailbox and a browser are not two factors, and neither are a provider and a browser.
   const mayBeSpared = needsFactor && !shown.stepUp && hasShown(shown.amr, outranksMail);
   const remembered = mayBeSpared && (await isRemembered(entry, services, record));
-  const { canAddPasskey, provider } = shown;
+  const { canAddPasskey, signedInAt, provider } = shown;
   const proven = {
     ...provenOf(record, shown.at, shown.amr),
+    ...(signedInAt !== undefined && { signedInAt }),
     ...(remembered && { remembered }),
     ...(provider !== undefined && { provider }),
   };
@@ -160,7 +184,7 @@ export async function proceed(
       state: { step: "second-factor", proven: { ...proven, ...(canAddPasskey && { canAddPasskey }) } },
     };
   const { demandedAcr } = signIn;
-  const isTooWeak = demandedAcr !== undefined && !satisfies(acrOf(shown.amr), demandedAcr);
+  const isTooWeak = demandedAcr !== undefined && !satisfies(acrOf(amrHere(signIn, shown.amr)), demandedAcr);
   if (isTooWeak && !satisfies(strongestAcr(record, services.secondFactors), demandedAcr))
     return addDemanded(
       entry,
@@ -309,7 +333,7 @@ export async function finishSignIn(
   { ctx, signIn }: Entry,
   services: StepServices,
   record: AccountRecord,
-  shown: Pick<Proven, "at" | "amr" | "remembered" | "provider">,
+  shown: Pick<Proven, "at" | "signedInAt" | "amr" | "remembered" | "provider">,
 ): Promise<Outcome> {
   const { units, events, audit, devices, protocol } = services;
   const { client_id } = signIn.client;

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { section } from "../../config/documented-schema.ts";
 import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
 import type { ProviderServices } from "../../provider/services.ts";
+import type { UpstreamIdentity } from "../../upstream/upstream.ts";
 import { ANONYMOUS } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { Translator } from "../../core/texts.ts";
@@ -16,6 +17,7 @@ import type { LanguageHints } from "../look/language.ts";
 import type { ShownProvider } from "../look/providers.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
 import type { LinkCookie } from "../link-cookie.ts";
+import type { Trips } from "../trips.ts";
 import type { Registrations } from "../../accounts/people/registrations.ts";
 
 /** The steps that a person can be at. */
@@ -24,6 +26,8 @@ export const STEP_NAMES = [
   "reauthenticate",
   "email-code",
   "second-factor",
+  "provider-problem",
+  "provider-fresh",
   "offer-passkey",
   "enrol-confirm",
   "enrol",
@@ -68,7 +72,30 @@ export interface SignInState {
    * registers again.
    */
   readonly enrolment?: Enrolment | NewAccountEnrolment;
+  /** The provider that the notice or the problem is about. */
+  readonly provider?: LeftFor;
+  /** Who has come back from a provider, while something is missing. */
+  readonly upstream?: UpstreamIdentity;
 }
+
+/** A provider that somebody has left for. */
+export interface LeftFor {
+  readonly key: string;
+  /** The step that the person left. */
+  readonly from: SignInStep;
+  /** `provider-problem`: why nobody came in. */
+  readonly problem?: ProviderProblem;
+  /** `not-among`: the domains that it lets in, as far as they are configured. */
+  readonly organizations?: readonly string[];
+}
+
+/**
+ * Why nobody came in by a provider. `slow`: it has not answered; `unusable`: its answer can't be used; `not-here`: the account
+ * there opens none here, and none can be made; `not-among`: it is none of those that this service lets in; `of-another`: it is
+ * linked to another account.
+ */
+export const PROVIDER_PROBLEMS = ["slow", "unusable", "not-here", "not-among", "of-another"] as const;
+export type ProviderProblem = (typeof PROVIDER_PROBLEMS)[number];
 
 /** The factors of an account that a person has shown. There is no session before the rest is shown. */
 export interface Proven {
@@ -77,6 +104,11 @@ export interface Proven {
   readonly generation: number;
   /** When the last part was shown, in seconds since the epoch. */
   readonly at: number;
+  /**
+   * By a provider: when the person signed in there, in seconds since the epoch; `null` if it did not say. The sign-in has this
+   * time instead of `at`.
+   */
+  readonly signedInAt?: number | null;
   /** The factors that were shown, as `amr`. */
   readonly amr: readonly string[];
   /** The kinds of the account's ways to sign in then. */
@@ -179,6 +211,10 @@ export interface RunningSignIn {
   readonly expiresAt: number;
   /** The person can be given more time, near the end. */
   readonly extendable?: true;
+  /** The client accepts that a provider has asked for a second factor. */
+  readonly acceptsProviderMfa?: true;
+  /** How old the sign-in may be, in seconds; 0: the request wants a new one. */
+  readonly maxAge?: number;
 }
 
 /** The action that gives the person more time. It belongs to no step. */
@@ -362,11 +398,13 @@ export type StepServices = Pick<
   | "audit"
   | "people"
   | "secondFactors"
+  | "identities"
 > & {
   readonly devices: DeviceCookies;
   readonly protocol: SignInProtocol;
   readonly offers: Offers;
   readonly links: LinkCookie;
+  readonly trips: Trips;
 };
 
 /** The running sign-ins of oidc-provider. */
@@ -393,7 +431,7 @@ export interface SignInProtocol {
     ctx: ServiceContext,
     signIn: RunningSignIn,
     account: AccountRecord,
-    shown: Pick<Proven, "at" | "amr" | "remembered" | "provider">,
+    shown: Pick<Proven, "at" | "signedInAt" | "amr" | "remembered" | "provider">,
   ): Promise<string>;
   /** What the client asks for; the account of the session remembers it. @throws ConditionFailed if the session has ended. */
   allow(ctx: ServiceContext): Promise<string>;

@@ -11,6 +11,8 @@ import { offerPasskey } from "./offer-passkey.ts";
 import { register } from "./register.ts";
 import { reviewMethods } from "./review-methods.ts";
 import { secondFactor } from "./second-factor.ts";
+import { providerFresh } from "./provider-fresh.ts";
+import { providerProblem } from "./provider.ts";
 import type { Offers, RunningSignIn, Step, StepName } from "./step.ts";
 import { terms } from "./terms.ts";
 
@@ -19,6 +21,8 @@ export const STEPS: Readonly<Record<StepName, Step>> = {
   reauthenticate,
   "email-code": emailCode,
   "second-factor": secondFactor,
+  "provider-problem": providerProblem,
+  "provider-fresh": providerFresh,
   "offer-passkey": offerPasskey,
   "enrol-confirm": enrolConfirm,
   enrol,

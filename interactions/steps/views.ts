@@ -137,6 +137,9 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     },
     again: described.again ?? "",
     over: expires_in > 0 && overLocals(t, step, described),
+    ...(step.name === "provider-problem" && {
+      retry: actions.find(({ name }) => name === "provider")?.label ?? "",
+    }),
     ...(step.name === "consent" && consentLocals(t, described)),
     ...(described.methods && { methods: described.methods }),
     ...((step.name === "enrol" || step.name === "recovery-codes") &&

@@ -16,6 +16,7 @@ import type { AccountRecord, ClientRecord } from "../../records/directory/direct
 import { type GrantGenerations, isCurrent, type SignedIn } from "../account.ts";
 import type { ProviderRules } from "../../accounts/providers.ts";
 import { artifactKey } from "../adapter.ts";
+import { acrAt, amrAt } from "../authentication.ts";
 import { requireProof } from "../assertions.ts";
 import { type ApiTokens, type GrantHandler, identifiersOf, type RequestedApi } from "../apis.ts";
 import { clientRecord } from "../clients.ts";
@@ -314,9 +315,9 @@ export function createDeviceCodes({
         scope,
         // Includes those that are not granted: a device that asks for an API never gets a token for userinfo.
         ...(resource.length > 0 && { resource }),
-        authTime: person.signedInAt,
-        acr: person.acr,
-        amr: person.amr,
+        ...(person.undated !== true && { authTime: person.signedInAt }),
+        acr: acrAt(client, person),
+        amr: amrAt(client, person.amr ?? []),
         sessionUid: person.session,
       };
       unit.save({

@@ -274,6 +274,7 @@ describe("the tables of the README", () => {
       "resume",
       "interaction",
       "confirm",
+      "providerCallback",
       "clientLogo",
       "pageScript",
       "logoutConfirm",

@@ -50,6 +50,11 @@ function authorization(kind: DeploymentKind): Fields {
     : { ...common, nonce: "n", prompt: "login", max_age: "60", claims: "{}", response_mode: "query" };
 }
 
+const LAST_SEGMENTS: Readonly<Partial<Record<EndpointName, string>>> = {
+  clientLogo: "logo",
+  providerCallback: "callback",
+};
+
 /** The samples of each endpoint. */
 function partsOf(
   kind: DeploymentKind,
@@ -59,7 +64,7 @@ function partsOf(
   const owned = { query: { client_id }, headers: bearer };
   const uid = browser.url.pathname.split("/").at(-1) ?? "";
   const cookie = { cookie: browser.jar.header(browser.url) };
-  const csrf = browser.form().fields.find(([name]) => name === "csrf")?.[1] ?? "";
+  const csrf = browser.form("password").fields.find(([name]) => name === "csrf")?.[1] ?? "";
   const { username, password } = ADA;
   const token = { token: tokens.refresh_token, token_type_hint: "refresh_token" };
   return {
@@ -90,6 +95,10 @@ function partsOf(
       { uid, headers: cookie, method: "POST", form: { csrf, username: "nobody", password: "wrong" } },
     ],
     confirm: [{ query: { token: "x" } }, { method: "POST", form: { csrf, password: "wrong" } }],
+    providerCallback: [
+      { uid: "corp", query: { state: "s", code: "c" }, headers: cookie },
+      { uid: "corp", method: "POST", form: { state: "s", code: "c", iss: "http://localhost:1" } },
+    ],
     clientLogo: [],
     pageScript: [],
     account: pages,
@@ -134,8 +143,7 @@ export async function samples(running: RunningService, deliveries: readonly stri
       for (const part of parts[name]) {
         const { uid = "", path = row, method = methods[0] ?? "", query = {}, headers = {}, form } = part;
         const url =
-          running[kind] +
-          path.replace(":uid", uid).replace(":step", path.startsWith("/clients/") ? "logo" : "login");
+          running[kind] + path.replace(":uid", uid).replace(":step", LAST_SEGMENTS[name] ?? "login");
         const meaning = form?.["grant_type"] ?? form?.["action"] ?? Object.keys(form ?? {})[0] ?? "";
         const title = `${method} ${kind} ${path} ${meaning}`;
         const body = form === undefined ? {} : { form };

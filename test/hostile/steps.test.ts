@@ -8,6 +8,7 @@ import { Browser } from "../../testing/browser/browser.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
 import type { TestClient } from "../../testing/test-client.ts";
 import { clientAt, signIn } from "../flows/clients.ts";
+import { leaveFor, linkTo } from "../flows/provider-party.ts";
 import { ADA, BOB, type KnownClient, NEWS, onLocalhost, PARTNER, SHOP } from "../flows/running-service.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
 import {
@@ -18,7 +19,9 @@ import {
   startSelfService,
   TERMS,
 } from "../interactions/self-service.ts";
+import { createTestProvider, type TestProvider } from "../../testing/test-provider.ts";
 import { totpCode } from "../../testing/totp-code.ts";
+import { closing } from "../closing.ts";
 import { sendRaw } from "./raw.ts";
 
 /** Asks for everything, and has terms that nobody has accepted yet. */
@@ -34,14 +37,20 @@ const EVIL = "https://evil.example";
 let offset = 0;
 let service: SelfService;
 let news: TestClient;
+let provider: TestProvider;
 let count = 0;
 
 beforeAll(async () => {
+  provider = await createTestProvider();
+  closing(provider);
   const clock = { virtual: true, now: (): number => Date.now() + offset };
+  provider.clock = clock;
   service = await startSelfService(SETTINGS, {
-    config: { clock, signIn: { emailCode: true } },
+    config: { clock, signIn: { emailCode: true }, providers: { corp: provider.settings } },
     deployments: onLocalhost,
   });
+  const identity = { provider: "corp", issuer: provider.issuer, subject: "ada-there" };
+  await linkTo(service, service.ada.sub, identity);
   news = clientAt(service, "oauth2", NEWS);
   await service.service.accounts.import({
     email: "carl@example.com",
@@ -106,6 +115,15 @@ const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
   async "second-factor"() {
     const browser = await atLogin();
     return signIn(browser, FAY);
+  },
+  async "provider-problem"() {
+    provider.signIn({ sub: "nobody-there" });
+    return leaveFor(await atLogin());
+  },
+  async "provider-fresh"() {
+    provider.signIn({ sub: "ada-there", auth_time: null });
+    const browser = news.browser();
+    return leaveFor(await browser.get(news.authorizeUrl({ prompt: "login" })));
   },
   async "offer-passkey"() {
     count += 1;

@@ -21,7 +21,9 @@ import {
   startService,
   UNLIMITED,
 } from "../flows/running-service.ts";
-import { JsonVisitor } from "../interactions/json-visitor.ts";
+import { createTestProvider, type TestProvider } from "../../testing/test-provider.ts";
+import { closing } from "../closing.ts";
+import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 
 const caused = (facts: Readonly<Record<string, StrangerFact>>): string[] =>
   Object.entries(facts).flatMap(([name, fact]) => (isCaused(fact) ? [name] : []));
@@ -51,12 +53,17 @@ const REQUESTS = 50;
 const MOST = 40;
 
 let running: RunningService;
+let provider: TestProvider;
 
 beforeEach(async () => {
   // At the start of an hour, so that no attack is in two windows of the audit.
   const offset = 3_600_000 - (Date.now() % 3_600_000);
+  provider = await createTestProvider();
+  closing(provider);
+  provider.signIn({ sub: "nobody-there" });
   running = await startService({
     config: {
+      providers: { corp: provider.settings },
       clock: { virtual: true, now: () => Date.now() + offset },
       features: { dpop: true },
       signIn: { emailCode: true },
@@ -103,13 +110,32 @@ const grown = (before: Counts, after: Counts): Counts =>
 const news = (): TestClient => clientAt(running, "oauth2", NEWS);
 
 /** Starts a sign-in, and does an action of its first page, or of the one that this way leads to. */
-async function act(action: string, values: Record<string, string>, way?: string): Promise<void> {
+async function act(
+  action: string,
+  values: Record<string, string>,
+  way?: string,
+  then?: (visitor: JsonVisitor, answer: JsonAnswer) => Promise<unknown>,
+): Promise<void> {
   const visitor = new JsonVisitor(news().browser());
   const { status, url } = await visitor.browser.get(news().authorizeUrl());
   if (status !== 200) return;
   const first = await visitor.open(url.href);
   const { body } = way === undefined ? first : await visitor.act(first.body, way);
-  await visitor.act(body, action, values);
+  const answer = await visitor.act(body, action, values);
+  await then?.(visitor, answer);
+}
+
+/** Somebody comes back from a provider, and has no account here. */
+const comeBack = (visitor: JsonVisitor, { body }: JsonAnswer): Promise<unknown> =>
+  visitor.browser.get(body.location ?? "");
+
+/** One sign-in leaves for a provider more often than a person does. */
+async function leaveOften(): Promise<void> {
+  const visitor = new JsonVisitor(news().browser());
+  const { status, url } = await visitor.browser.get(news().authorizeUrl());
+  if (status !== 200) return;
+  const { body } = await visitor.open(url.href);
+  for (let round = 0; round < 3; round += 1) await visitor.act(body, "provider", { provider: "corp" });
 }
 
 async function push(): Promise<void> {
@@ -256,6 +282,29 @@ const ATTACKS: Readonly<Record<string, Attack>> = {
         await send(`${running.oauth2}${path}?client_id=news`, { headers: { authorization: "Bearer x" } });
       await send(`${running.oauth2}/confirm?token=${"x".repeat(43)}`);
       await send(`${running.oauth2}/account`, { headers: { cookie: "sign_in_session=x" } });
+    },
+    ...NOTHING,
+  },
+  "people who leave for a provider": {
+    send: () => act("provider", { provider: "corp" }),
+    records: { interaction: MOST, trip: MOST, "rate-limit": MOST + 2, audit: 1 },
+    actions: { interaction: 1 },
+  },
+  "people who leave again and again": {
+    send: leaveOften,
+    records: { interaction: MOST, trip: MOST, "rate-limit": MOST + 2, audit: 3 },
+    actions: { interaction: 1, sign_in: 2 },
+  },
+  "strangers who come back": {
+    send: () => act("provider", { provider: "corp" }, undefined, comeBack),
+    records: { interaction: MOST, "rate-limit": MOST + 2, audit: MOST + 1 },
+    actions: { interaction: 1, sign_in: MOST },
+  },
+  "answers of providers that nobody asked": {
+    send: async () => {
+      const callback = `${running.openid}/providers/corp/callback`;
+      await send(`${callback}?state=s${(count += 1)}&code=x`);
+      await send(callback, { method: "POST", body: new URLSearchParams({ state: "s", code: "x" }) });
     },
     ...NOTHING,
   },

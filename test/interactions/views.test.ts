@@ -35,7 +35,7 @@ describe("the texts", () => {
     const used = files.map((file) => readFileSync(file, "utf8")).join("\n");
     const chosenByName = new RegExp(
       `^(?:${[
-        "mail\\.(?:registration|reset|newAddress|factors|password|recovery|stopped|failures|browser|device|signIn)",
+        "mail\\.(?:registration|reset|newAddress|factors|password|recovery|stopped|failures|browser|device|signIn|identity)",
         "field|share|strength|link|error|problem|label|hint|notice|alternative|gender|boolean",
         "email\\.problem",
         "ended",
@@ -44,9 +44,10 @@ describe("the texts", () => {
         "account\\.(?:notice|profile|email|password|sessions|services|delete)",
         "profile\\.(?:gender|locale|problem|section)",
         "console\\.(?:state|action|result|reason|error|empty)",
+        "provider-problem",
       ].join(
         "|",
-      )})\\.|^[a-z-]+\\.(?:title|submit|username|password|code|name|passkey|remember)$|^account\\.home$|^mail\\.[a-z]+\\.(?:subject|what|notYou)$`,
+      )})\\.|^[a-z-]+\\.(?:title|submit|username|password|code|name|passkey|provider|remember)$|^account\\.home$|^mail\\.[a-z]+\\.(?:subject|what|notYou)$`,
     );
     const left = Object.keys(localeFile("en")).filter(
       (key) =>
