@@ -194,11 +194,17 @@ export function createAccounts(
 
   const access = createAccountAccess(writer, services, shown);
   const secondFactors = createAccountFactors(writer, factors, services);
-  const identities = createAccountIdentities(writer, factors, services);
+  const identities = createAccountIdentities(
+    writer,
+    factors,
+    (sub, id, caller) => secondFactors.operations.removeFactor({ target: [sub, id], input: {}, caller }),
+    services,
+  );
 
   const operations: Handlers<typeof accounts.rows> = {
     ...access.operations,
     ...secondFactors.operations,
+    ...identities.operations,
 
     async create({ input, caller }) {
       checkFields(input);

@@ -15,6 +15,7 @@ export const COMMANDS: CommandTable = {
   nouns: {
     accounts: "finds, creates, changes and deletes accounts",
     factors: "lists and removes second factors of accounts",
+    identities: "lists, links and unlinks accounts at other providers",
     sessions: "ends sessions and tokens",
     clients: "registers, changes and removes clients",
     services: "edits the services of the directory",

@@ -260,7 +260,7 @@ export function createAccountFactors(
       if (kind === "last_sign_in_method")
         throw new SignInError(
           "last_sign_in_method",
-          "the account has no password, and this is its last passkey",
+          "the account has nothing else to sign in with: set a password first",
         );
       return kind === "changed";
     },

@@ -2,17 +2,25 @@
  * Changes an account's identities at other providers. Whoever asks for it, each change is a single account change that
  * ends all other sessions and remembered browsers, mails the person and writes an audit record (decisions.md, Linking).
  */
+import type { IdentityProvider } from "../../config/providers.ts";
+import { isUuid } from "../../config/value-forms.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
-import { AlreadyExists } from "../../core/errors.ts";
-import type { Sealer } from "../../core/sealing.ts";
-import type { AuditDetail } from "../../records/audit/audit-event.ts";
-import type { AccountRecord } from "../../records/directory/directory.ts";
+import { AlreadyExists, InvalidArgument, UnknownReference } from "../../core/errors.ts";
+import type { AuditDetail, Caller } from "../../records/audit/audit-event.ts";
+import type { AccountRecord, IdentityLink } from "../../records/directory/directory.ts";
+import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
+import { IDENTITY, type StoredIdentity } from "../../records/people/identity-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
+import type { StorageServices } from "../../records/services.ts";
+import { microsoftIssuer } from "../../upstream/presets.ts";
 import { isDisabled } from "../account.ts";
-import { withoutSessions, withPassword } from "../account-access.ts";
+import { noAccount, withoutSessions, withPassword } from "../account-access.ts";
 import type { AccountWriter } from "../account-change.ts";
 import { withReview } from "../factors/factor.ts";
 import type { FactorWriter } from "../factors/factor-writer.ts";
+import type { accounts } from "../operations/accounts.ts";
+import type { Identity } from "../operations/identities.ts";
+import type { Handlers } from "../operations/operation.ts";
 import { isIdentity, WAYS, withoutWays } from "../ways/ways.ts";
 import { emailProblem } from "../names.ts";
 import {
@@ -23,17 +31,25 @@ import {
   type UndoableLink,
 } from "./identity.ts";
 
+type IdentityOperations = Pick<
+  Handlers<typeof accounts.rows>,
+  "identities" | "linkIdentity" | "unlinkIdentity"
+>;
+
+/** @param remove removes anything that an account has. @throws SignInError `last_sign_in_method`. */
 export function createAccountIdentities(
   writer: AccountWriter,
   changes: FactorWriter,
-  services: { readonly sealer: Sealer; readonly clock: Clock },
-): { readonly internals: IdentityChanges } {
-  const { clock } = services;
+  remove: (sub: string, id: string, caller: Caller) => Promise<boolean>,
+  services: Pick<StorageServices, "configuration" | "storage" | "sealer" | "clock">,
+): { readonly operations: IdentityOperations; readonly internals: IdentityChanges } {
+  const { configuration, clock } = services;
+  const { records } = services.storage;
 
-  const internals: IdentityChanges = {
+  const internals: Omit<IdentityChanges, "storedIdentities"> = {
     async addIdentity(sub, identity, as, caller) {
       const { provider } = identity;
-      const { changed, record, refused, result } = await writer.change<NotLinked["kind"], string>(
+      const { changed, record, refused, result } = await writer.change<NotLinked["kind"], IdentityLink>(
         sub,
         caller,
         async (before, tx) => {
@@ -55,7 +71,7 @@ export function createAccountIdentities(
           if (links.some((link) => link.provider === provider)) return { refused: "full" };
           const undo = await changes.undoLink(tx, before, {
             purpose: "identity-undo",
-            subject: addition.id,
+            subject: addition.link.id,
             extra: { sub, provider } satisfies UndoableLink,
           });
           const address = identity.email;
@@ -72,12 +88,13 @@ export function createAccountIdentities(
             keepSession: as?.keepSession,
             mails,
             detail: { provider },
-            result: addition.id,
+            result: addition.link,
           };
         },
       );
       if (!changed || record === undefined || result === undefined) return { kind: refused ?? "changed" };
-      return { kind: "linked", id: result, sessions_generation: record.sessions_generation };
+      const { id, linked_at } = result;
+      return { kind: "linked", id, linked_at, sessions_generation: record.sessions_generation };
     },
 
     async undoIdentity(within, sub, id, caller) {
@@ -103,7 +120,56 @@ export function createAccountIdentities(
       return changed ? record : undefined;
     },
   };
-  return { internals };
+  /** The identities of an account, oldest first. */
+  async function identitiesOf(sub: string): Promise<readonly StoredIdentity[]> {
+    const account = (await records.find(ACCOUNT.ref(sub)))?.value;
+    const ids = account?.ways.provider?.links.map(({ id }) => id) ?? [];
+    const found = await records.store.get(ids.map((id) => IDENTITY.ref(id)));
+    return found.flatMap((each) => {
+      const stored = each?.value as StoredIdentity | undefined;
+      return stored?.sub === sub ? [stored] : [];
+    });
+  }
+
+  const operations: IdentityOperations = {
+    identities: async ({ target: [sub] }) => (await identitiesOf(sub)).map(shownIdentity),
+
+    async linkIdentity({ target: [sub], input: { provider: key, subject }, caller }) {
+      const provider = configuration.providers.find((each) => each.key === key);
+      if (provider === undefined) throw new UnknownReference(`provider ${key}`);
+      const identity = { provider: key, issuer: issuerOf(provider, subject), subject };
+      const result = await internals.addIdentity(sub, identity, undefined, caller);
+      if (result.kind === "taken") throw new AlreadyExists("this identity");
+      if (result.kind === "full") throw new AlreadyExists("an identity of this provider");
+      if (result.kind !== "linked") throw noAccount();
+      const { linked_at } = result;
+      return { ...identity, linked_at, last_used_at: null };
+    },
+
+    async unlinkIdentity({ target: [sub, key], caller }) {
+      const account = (await records.find(ACCOUNT.ref(sub)))?.value;
+      const link = account?.ways.provider?.links.find(({ provider }) => provider === key);
+      return link !== undefined && remove(sub, link.id, caller);
+    },
+  };
+  return { operations, internals: { ...internals, storedIdentities: identitiesOf } };
+}
+
+const shownIdentity = ({ provider, issuer, subject, linked_at, last_used_at }: StoredIdentity): Identity => ({
+  provider,
+  issuer,
+  subject,
+  linked_at,
+  last_used_at,
+});
+
+/** The issuer of an identity. That of Microsoft is the tenant's, and the subject names it: `tid:oid`. */
+function issuerOf(provider: IdentityProvider, subject: string): string {
+  if (provider.preset !== "microsoft") return provider.issuer;
+  const [tenant = "", object] = subject.split(":");
+  if (!isUuid(tenant) || object === undefined || !isUuid(object))
+    throw new InvalidArgument({ path: "identity.subject", message: "must be `tid:oid`, two UUIDs" });
+  return microsoftIssuer(provider, tenant);
 }
 
 /**

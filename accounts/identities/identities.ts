@@ -7,7 +7,7 @@ import {
   identityContext,
   identityId,
   type IdentityName,
-  isIdentityName,
+  isIdentityPart,
   type StoredIdentity,
 } from "../../records/people/identity-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
@@ -123,7 +123,7 @@ export function createIdentities(
     },
 
     async find(identity) {
-      if (!isIdentityName(identity)) return undefined;
+      if (![identity.issuer, identity.subject].every(isIdentityPart)) return undefined;
       const id = identityId(identity);
       const found = await records.find(IDENTITY.ref(id));
       const account = found && (await records.find(ACCOUNT.ref(found.value.sub)))?.value;
@@ -154,15 +154,10 @@ export function createIdentities(
     },
 
     async list(sub) {
-      const account = (await records.find(ACCOUNT.ref(sub)))?.value;
-      const ids = account?.ways.provider?.links.map(({ id }) => id) ?? [];
-      const found = await records.store.get(ids.map((id) => IDENTITY.ref(id)));
-      return found.flatMap((each) => {
-        const stored = each?.value as StoredIdentity | undefined;
-        if (stored?.sub !== sub) return [];
-        const { sub: _owner, sealed, ...identity } = stored;
+      const stored = await accounts.storedIdentities(sub);
+      return stored.map(({ sub: _owner, sealed, ...identity }) => {
         const email = sealed === null ? null : sealer.open(identityContext(identity.id), sealed);
-        return [{ ...identity, email }];
+        return Object.assign(identity, { email });
       });
     },
   };

@@ -8,28 +8,19 @@ import {
   IDENTITY,
   identityContext,
   identityId,
-  type IdentityName,
-  isIdentityName,
+  isIdentityPart,
+  type StoredIdentity,
 } from "../../records/people/identity-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
-
-/** Who came back from a provider: plain JSON. */
-export interface UpstreamIdentity extends IdentityName {
-  /** The key of the provider. */
-  readonly provider: string;
-  /** As the provider says. */
-  readonly email?: string;
-  /** Whether the provider is trusted about the address; `false` without one. */
-  readonly vouched: boolean;
-  readonly name?: string;
-  readonly surname?: string;
-  /** Seconds since the epoch. Left out: the provider did not say. */
-  readonly auth_time?: number;
-  readonly mfa: boolean;
-}
+import type { UpstreamIdentity } from "../../upstream/upstream.ts";
 
 /** What a link needs to know of an identity. */
 export type LinkedAs = Pick<UpstreamIdentity, "provider" | "issuer" | "subject" | "email">;
+
+/** What is wrong with an issuer or a subject. */
+export function identityProblem(text: string): string | undefined {
+  return isIdentityPart(text) ? undefined : "must have 1 to 255 characters";
+}
 
 /** The identity that a new account signs in with. */
 export interface NewIdentity {
@@ -49,6 +40,8 @@ export interface LinkingSession {
 export interface Linked {
   readonly kind: "linked";
   readonly id: string;
+  /** Seconds since the epoch. */
+  readonly linked_at: number;
   /** The value that the session or sign-in that stays has to carry from now on. */
   readonly sessions_generation: number;
 }
@@ -64,6 +57,8 @@ export type NotLinked =
 
 /** Changes that only the service itself makes. */
 export interface IdentityChanges {
+  /** The identities of an account, oldest first. */
+  storedIdentities(sub: string): Promise<readonly StoredIdentity[]>;
   /**
    * Links an identity. A mail has a link that undoes it for seven days.
    * @param as left out: whatever the account is like.
@@ -101,7 +96,7 @@ export interface UndoableLink {
 
 /** What a new identity changes, and the record that goes with it. */
 interface IdentityAddition {
-  readonly id: string;
+  readonly link: IdentityLink;
   /** The ways of the account afterwards. */
   readonly ways: AccountWays;
   /** Call it in the transaction that puts the account. */
@@ -124,17 +119,17 @@ export async function identityAddition(
     registered,
   }: { readonly sealer: Sealer; readonly clock: Clock; readonly registered: boolean },
 ): Promise<IdentityAddition> {
-  if (!isIdentityName({ issuer, subject }))
-    throw new InvalidArgument({
-      path: "identity",
-      message: "must have an issuer and a subject of 1 to 255 characters",
-    });
+  for (const [path, text] of Object.entries({ issuer, subject })) {
+    const message = identityProblem(text);
+    if (message !== undefined) throw new InvalidArgument({ path: `identity.${path}`, message });
+  }
   const id = identityId({ issuer, subject });
   if ((await tx.get(IDENTITY.ref(id))) !== undefined) throw new AlreadyExists("this identity");
   const linked_at = seconds(clock);
   const isFirst = registered && { registered: true as const };
-  const links = [...(ways.provider?.links ?? []), { id, provider, linked_at, ...isFirst }];
+  const link = { id, provider, linked_at, ...isFirst };
+  const links = [...(ways.provider?.links ?? []), link];
   const sealed = email === undefined ? null : sealer.seal(identityContext(id), email);
   const stored = { id, issuer, subject, sub, provider, sealed, linked_at, last_used_at: null, ...isFirst };
-  return { id, ways: { ...ways, provider: { links } }, put: () => tx.put(IDENTITY.record(stored)) };
+  return { link, ways: { ...ways, provider: { links } }, put: () => tx.put(IDENTITY.record(stored)) };
 }

@@ -17,7 +17,8 @@ import { onlyProvider, providerForDomain } from "../providers.ts";
 import type { AccountServices } from "../services.ts";
 import { hasShown, hasWay, outranksMail, type Way } from "../ways/ways.ts";
 import type { Identities } from "./identities.ts";
-import type { Linked, LinkingSession, NotLinked, UpstreamIdentity } from "./identity.ts";
+import type { Linked, LinkingSession, NotLinked } from "./identity.ts";
+import type { UpstreamIdentity } from "../../upstream/upstream.ts";
 
 /** What a person has done so far to link an identity. Plain JSON, to be kept sealed. */
 export interface StartedLinking {

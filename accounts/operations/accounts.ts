@@ -19,6 +19,7 @@ import { type FieldAnswers, PERSON_FIELD_NAMES, type PersonField } from "../prof
 import { roleNames } from "../roles.ts";
 import { described } from "../../config/documented-schema.ts";
 import { ANY, CHANGES, factorRows, FINDS, HELPS, ONE, SUB } from "./factors.ts";
+import { identityRows } from "./identities.ts";
 import { type Facade, NONE, operation, operations } from "./operation.ts";
 
 export const shownAccount = exactly({
@@ -323,6 +324,7 @@ export const accounts = operations("account", {
     example: { target: [SUB], input: { client: "news" } },
   }),
   ...factorRows,
+  ...identityRows,
 });
 
 /**

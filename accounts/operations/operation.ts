@@ -20,6 +20,8 @@ export interface Positions {
   readonly kid: [kid: string];
   /** The id of a passkey, or `app` */
   readonly factor: [idOrApp: string];
+  /** The key of the provider */
+  readonly provider: [provider: string];
   /** The client_id */
   readonly client_id: [client_id: string];
   /** The username or the e-mail address of an account */

@@ -65,11 +65,11 @@ const noticeWithLink = (
     { label: values.t("account.link"), url: values.links.account },
   ]);
 
-/** What to do about a change of somebody else: open the link that undoes it, if there is one. @param undo says what it does. */
-const wasNotMe = ({ t, params, links, name }: Values, undo: string): readonly Block[] =>
+/** What to do about a change of somebody else: open the link that undoes it, if there is one. @param undo what it does. */
+const wasNotMe = ({ t, params, links }: Values, undo: string): readonly Block[] =>
   params["link"] === undefined
     ? [t("mail.factors.notYou"), { label: t("account.link"), url: links.account }]
-    : [t(undo, { name }), { label: t("mail.factors.undo.label"), url: links.confirm }];
+    : [undo, { label: t("mail.factors.undo.label"), url: links.confirm }];
 
 /** Mail with a code and a link. The person who asked for it may not be its recipient. */
 const confirmation = ({ t, params, links, until }: Values, name: string): Content => ({
@@ -152,7 +152,7 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
     notice(values, values.t("mail.factors.subject"), [
       values.t(`mail.factors.${changeOf(values)}`, { time: values.time, name: values.name }),
       values.t("mail.factors.signedOut"),
-      ...wasNotMe(values, "mail.factors.undo"),
+      ...wasNotMe(values, values.t("mail.factors.undo")),
     ]),
   "identity-linked": (values) =>
     notice(values, values.t("mail.identity.subject", { name: values.name }), [
@@ -163,7 +163,7 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
             name: values.name,
             address: values.params["address"],
           }),
-      ...wasNotMe(values, "mail.identity.undo"),
+      ...wasNotMe(values, values.t("mail.identity.undo", { name: values.name })),
     ]),
   "recovery-code-used": (values) =>
     noticeWithLink(values, "recovery", {

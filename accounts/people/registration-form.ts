@@ -6,7 +6,7 @@ import { StorageUnavailable } from "../../core/errors.ts";
 import { withTimeout } from "../../core/with-timeout.ts";
 import type { AttributeValue } from "../../records/directory/directory.ts";
 import { passwordNames } from "../accounts.ts";
-import type { UpstreamIdentity } from "../identities/identity.ts";
+import type { UpstreamIdentity } from "../../upstream/upstream.ts";
 import { isInDomains } from "../identities/linking.ts";
 import { canonicalEmail, domainOf, enteredEmailProblem } from "../names.ts";
 import { dotlessDomains } from "../providers.ts";

@@ -9,7 +9,7 @@ import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { Transaction } from "../../records/records.ts";
 import type { ConfirmedAccount } from "../account.ts";
 import type { NewPasskey, NewPassword } from "../factors/factor.ts";
-import type { UpstreamIdentity } from "../identities/identity.ts";
+import type { UpstreamIdentity } from "../../upstream/upstream.ts";
 import { wideNetwork } from "../limits/networks.ts";
 import { canonicalEmail, emailProblem, type NamedPerson, normalName } from "../names.ts";
 import type { FieldRow } from "../profile-fields.ts";

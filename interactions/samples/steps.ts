@@ -148,6 +148,16 @@ function methodsOf(text: Text): readonly SignInMethod[] {
     { kind: "app", id: "app", factor: "app", name: null, added_at, last_used_at: null },
     passkey("1", "iPhone", null),
     passkey("2", "YubiKey", daysAgo(2)),
+    {
+      kind: "provider",
+      id: text("5"),
+      factor: text("5"),
+      name: null,
+      label: text("Google"),
+      email: text("ada@gmail.com"),
+      added_at,
+      last_used_at: daysAgo(1),
+    },
     { kind: "browser", id: text("3"), browser: text("Firefox"), system: text("Windows"), ...seen },
     { kind: "browser", id: text("4"), browser: text("Opera"), system: null, ...seen },
   ];

@@ -1,4 +1,5 @@
 /** A step in words, for the views, the JSON interface and `service.interactions`. */
+import { labelIn } from "../../config/labels.ts";
 import { browserName } from "../look/browsers.ts";
 import { minuteText, waitText } from "../look/moments.ts";
 import { providerName } from "../look/providers.ts";
@@ -211,10 +212,11 @@ function describeMethod(t: Translator, method: SignInMethod): DescribedMethod {
     const label = browserName(t, { browser, system });
     return { id, kind, label, text: texts.join(" · "), added_at, expires_at };
   }
-  const { name, last_used_at } = method;
+  const { label, email, last_used_at } = method;
+  const name = label === undefined ? method.name : labelIn(label, t.locale);
   const ofKind = t(wayOf(method).texts.name);
   const texts = [
-    ...(name === null ? [] : [ofKind]),
+    ...(name === null ? [] : [email === undefined ? ofKind : shownEmail(email)]),
     time(t("methods.added"), added_at),
     last_used_at === null ? t("methods.neverUsed") : time(t("methods.lastUse"), last_used_at),
   ];

@@ -1,11 +1,11 @@
 /**
- * The step `review-methods`: the first sign-in after a password reset, or after an undone change of address, lists the
- * authenticator app, passkeys and remembered browsers, each with "Remove" (decisions.md, Lost factors). Somebody who knew
+ * The step `review-methods`: the first sign-in after a password reset, or after an undone change, lists the authenticator app,
+ * passkeys, identities at providers and remembered browsers, each with "Remove" (decisions.md, Lost factors). Somebody who knew
  * the old password may have added one. The step comes after every factor that the account needs, so access to the mailbox
  * alone never leads here. It comes again until the person chooses "Continue".
  */
 import { factorKey } from "../../accounts/factors/factor.ts";
-import { methodsOf } from "../../accounts/ways/ways.ts";
+import { type Method, methodsOf } from "../../accounts/ways/ways.ts";
 import { callerAs, refusalOf } from "../../accounts/people/requests.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { CHANGED, isAt, isExpired, proceed, stillProven } from "./sign-in.ts";
@@ -14,6 +14,7 @@ import {
   type Entry,
   type Outcome,
   type Proven,
+  type SignInIdentity,
   type SignInMethod,
   type SignInState,
   type Step,
@@ -54,15 +55,27 @@ export const reviewMethods: Step = {
 /** What the account has besides the password, in the order of the rows, then the browsers, the newest first. */
 async function listOf(
   record: AccountRecord,
-  { accounts, secondFactors }: Pick<StepServices, "accounts" | "secondFactors">,
+  {
+    accounts,
+    identities,
+    secondFactors,
+    configuration,
+  }: Pick<StepServices, "accounts" | "identities" | "secondFactors" | "configuration">,
 ): Promise<readonly SignInMethod[]> {
-  const [factors, browsers] = await Promise.all([
-    accounts.factors(record.sub),
+  const [owned, linked, browsers] = await Promise.all([
+    accounts.ownedWays(record.sub),
+    identities.list(record.sub),
     secondFactors.rememberedBrowsers.list(record),
   ]);
+  /** The provider's name, and the address there. */
+  function identityOf({ id, provider }: Method): Pick<SignInIdentity, "label" | "email"> {
+    if (provider === undefined) return {};
+    const { name = provider } = configuration.providers.find(({ key }) => key === provider) ?? {};
+    return { label: name, email: linked.find((each) => each.id === id)?.email ?? undefined };
+  }
   return [
-    ...(factors === undefined ? [] : methodsOf(factors)).map((method) =>
-      Object.assign({}, method, { id: factorKey(method.id), factor: method.id }),
+    ...(owned === undefined ? [] : methodsOf(owned)).map((method) =>
+      Object.assign({}, method, identityOf(method), { id: factorKey(method.id), factor: method.id }),
     ),
     ...browsers.map((browser) => Object.assign(browser, { kind: "browser" } as const)),
   ];

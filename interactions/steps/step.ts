@@ -1,6 +1,7 @@
 /** The steps of a running sign-in: their fields, their actions, and the effect of submitting them. */
 import { z } from "zod";
 import { section } from "../../config/documented-schema.ts";
+import type { Label } from "../../config/labels.ts";
 import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
 import type { ProviderServices } from "../../provider/services.ts";
 import type { UpstreamIdentity } from "../../upstream/upstream.ts";
@@ -263,13 +264,22 @@ export interface Problem {
   readonly values?: Readonly<Record<string, number | string>>;
 }
 
+/** What is known of an identity at a provider, besides what every method has. */
+export interface SignInIdentity {
+  /** The name of the provider. */
+  readonly label?: Label;
+  /** The address there. */
+  readonly email?: string | undefined;
+}
+
 /**
  * A way to sign in besides the password, or a browser that is spared the second factor. Times are in seconds since the
  * epoch.
  */
 export type SignInMethod =
   /** `id` is what the action `remove` sends, and `factor` what `removeOwnFactor` takes. */
-  (Method & { readonly factor: string }) | (RememberedBrowser & { readonly kind: "browser" });
+  | (Method & SignInIdentity & { readonly factor: string })
+  | (RememberedBrowser & { readonly kind: "browser" });
 
 /** The step that a person is at. */
 export interface PresentStep {
@@ -349,7 +359,7 @@ export interface Step {
   /** What the step lists, read each time that it is shown. */
   readonly methods?: (
     signIn: RunningSignIn,
-    services: Pick<StepServices, "accounts" | "configuration" | "secondFactors">,
+    services: Pick<StepServices, "accounts" | "configuration" | "identities" | "secondFactors">,
   ) => Promise<readonly SignInMethod[]>;
   /** The state to store before the step is shown; `undefined` if none. */
   readonly prepare?: (

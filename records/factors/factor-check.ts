@@ -69,7 +69,7 @@ export function factorChecks(stores: Stores, ways: readonly ListedWay[], clock: 
     {
       part: "account",
       // Only the person knows what is left: see `factors remove`.
-      problem: "accounts with a second factor that is missing, or belongs to another account",
+      problem: "accounts with a second factor or an identity that is missing, or belongs to another account",
       find: (limit) => accounts.find(limit, incomplete),
     },
   ];

@@ -29,11 +29,9 @@ export interface StoredIdentity extends IdentityName {
 /** In characters, of an issuer and of a subject (OpenID Connect Core section 2). */
 const MAX_LENGTH = 255;
 
-const isName = (text: string): boolean => text.length > 0 && text.length <= MAX_LENGTH && text.isWellFormed();
-
-/** Whether an identity can have this issuer and this subject. */
-export function isIdentityName({ issuer, subject }: IdentityName): boolean {
-  return isName(issuer) && isName(subject);
+/** Whether this can be an issuer, or a subject. */
+export function isIdentityPart(text: string): boolean {
+  return text.length > 0 && text.length <= MAX_LENGTH && text.isWellFormed();
 }
 
 /** The id of an identity: a digest of both texts exactly as they are. */

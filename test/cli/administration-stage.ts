@@ -20,7 +20,16 @@ import { storedDeliveries } from "../notifier/stored-deliveries.ts";
 /** Secrets that no output may contain. */
 export const SECRETS: Readonly<
   Record<
-    "password" | "app" | "sealing" | "receiver" | "signing" | "mail" | "cookies" | "metrics" | "seed",
+    | "password"
+    | "app"
+    | "sealing"
+    | "receiver"
+    | "signing"
+    | "mail"
+    | "cookies"
+    | "metrics"
+    | "seed"
+    | "provider",
     string
   >
 > = {
@@ -33,6 +42,7 @@ export const SECRETS: Readonly<
   cookies: "the-key-of-the-cookies-is-quite-long",
   metrics: "the-token-of-the-metrics",
   seed: "the-secret-of-a-client-in-the-seed",
+  provider: "the-secret-at-a-provider",
 };
 
 const RECEIVER: Omit<NonNullable<EntrySettings["receiver"]>, "url"> = {
@@ -77,6 +87,7 @@ export class Office {
       deployments: { oauth2: { url: `${base}/oauth2` }, openid: { url: `${base}/openid` } },
       mail: { url: `smtp://mailer:${SECRETS.mail}@127.0.0.1:9`, from: "sign-in@example.com" },
       metrics: { token: SECRETS.metrics },
+      providers: { google: { client_id: "news", client_secret: SECRETS.provider } },
       notifications: { allowedReceivers: ["127.0.0.0/8"] },
       ...storage,
       keys: { secrets: [SECRETS.sealing], cookies: [SECRETS.cookies] },
@@ -148,6 +159,8 @@ export class Office {
   async placed(example: string): Promise<string> {
     const sub = await this.prepare();
     if (example.startsWith("factors ")) await this.service.accounts.addApp(sub, { secret: SECRETS.app });
+    if (example.startsWith("identities unlink"))
+      await this.service.accounts.linkIdentity(sub, { provider: "google", subject: "1" });
     if (/\bKID\b/u.test(example)) {
       const [key] = await this.objects("keys", "list");
       return example.replace("KID", String(key?.["kid"]));

@@ -12,6 +12,7 @@ import {
   USED_RP_ID,
 } from "../../records/factors/factor-kinds.ts";
 import { MAIL, type StoredMail } from "../../records/people/mail-kinds.ts";
+import { IDENTITY, identityId } from "../../records/people/identity-kinds.ts";
 import { NOTICE_COUNT } from "../../records/people/notices.ts";
 import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "../../records/people/sign-ins.ts";
 import { CONFIRMATION, type StoredConfirmation } from "../../records/people/confirmation-kinds.ts";
@@ -163,6 +164,16 @@ function factors(index: number, now: number): RecordData[] {
       ...times,
     }),
     RECOVERY_CODES.record({ sub, codes: [text(index)] }),
+    IDENTITY.record({
+      id: identityId({ issuer: "https://accounts.google.com", subject: sub }),
+      issuer: "https://accounts.google.com",
+      subject: sub,
+      sub,
+      provider: "google",
+      sealed: index % 2 === 0 ? null : text(index + 1),
+      linked_at: index,
+      last_used_at: index % 2 === 0 ? null : index + 1,
+    }),
     REMEMBERED_BROWSER.record({
       id: rememberedBrowserId(text(index), sub),
       sub,

@@ -237,7 +237,7 @@ describe("a further way to sign in", () => {
     });
     expect(await problems()).toEqual([
       "badges that their account does not list",
-      "accounts with a second factor that is missing, or belongs to another account",
+      "accounts with a second factor or an identity that is missing, or belongs to another account",
     ]);
   });
 });

@@ -15,7 +15,12 @@ describe("an identity", () => {
   it("is found with the account that it is linked to, and is one of its ways to sign in", async () => {
     const linked = await party.link();
     const { sessions_generation } = await party.record();
-    expect(linked).toEqual({ kind: "linked", id: expect.any(String), sessions_generation });
+    expect(linked).toEqual({
+      kind: "linked",
+      id: expect.any(String),
+      linked_at: expect.any(Number),
+      sessions_generation,
+    });
     await expect(party.ownerOf(ada)).resolves.toBe(party.sub);
     const record = await party.record();
     expect([kindsOf(record), canSignIn({ ...record, ways: { provider: record.ways.provider! } })]).toEqual([
@@ -242,5 +247,89 @@ describe("a sign-in with an identity", () => {
     await party.stage.identities.unlink(party.sub, identity!.id, { generation }, from(1));
     expect((await party.record()).sessions_generation).not.toBe(found!.sessions_generation);
     await expect(party.stage.identities.find(ada)).resolves.toBeUndefined();
+  });
+});
+
+describe("operators", () => {
+  const MICROSOFT = "72f988bf-86f1-41af-91ab-2d7cd011db47";
+
+  it("list identities without the address there", async () => {
+    await party.link();
+    await expect(party.stage.accounts.identities(party.sub)).resolves.toEqual([
+      {
+        provider: "google",
+        issuer: GOOGLE,
+        subject: "1",
+        linked_at: expect.any(Number),
+        last_used_at: null,
+      },
+    ]);
+    await expect(party.stage.accounts.identities(crypto.randomUUID())).resolves.toEqual([]);
+  });
+
+  it("link an identity ahead, with the mail that undoes it", async () => {
+    const { accounts } = party.stage;
+    const made = await accounts.linkIdentity(party.sub, { provider: "google", subject: "1" });
+    await expect(accounts.identities(party.sub)).resolves.toEqual([made]);
+    await expect(party.ownerOf(ada)).resolves.toBe(party.sub);
+    const { kind, link } = await party.stage.mail();
+    expect([kind, link]).toEqual(["identity-linked", expect.stringMatching(/^[\w-]{43}$/u)]);
+    const { items } = await party.stage.storage.audit.list({ account: party.sub, limit: 1 });
+    expect(items).toMatchObject([{ action: "account.identity_linked", detail: { provider: "google" } }]);
+  });
+
+  it("name the tenant of Microsoft with the subject", async () => {
+    const subject = `${MICROSOFT}:11111111-2222-4333-8444-555555555555`;
+    await expect(
+      party.stage.accounts.linkIdentity(party.sub, { provider: "microsoft", subject }),
+    ).resolves.toMatchObject({ issuer: `https://login.microsoftonline.com/${MICROSOFT}/v2.0`, subject });
+  });
+
+  it.each([
+    ["a provider that is not configured", { provider: "gogle", subject: "1" }, "unknown_reference"],
+    ["a name of every object", { provider: "__proto__", subject: "1" }, "unknown_reference"],
+    ["an empty subject", { provider: "google", subject: "" }, "invalid_argument"],
+    ["a subject of 10 kB", { provider: "google", subject: "x".repeat(10_240) }, "invalid_argument"],
+    [
+      "a subject of Microsoft without its tenant",
+      { provider: "microsoft", subject: "1" },
+      "invalid_argument",
+    ],
+    ["a second identity of a provider", { provider: "google", subject: "2" }, "already_exists"],
+    ["an identity of another account", { provider: "github", subject: "7" }, "already_exists"],
+  ])("can't link %s", async (_what, input, code) => {
+    const eve = await party.stage.accounts.create({ email: "eve@example.com" });
+    await party.stage.accounts.linkIdentity(eve.sub, { provider: "github", subject: "7" });
+    await party.link();
+    await expect(party.stage.accounts.linkIdentity(party.sub, input)).rejects.toMatchObject({ code });
+    expect(await party.stored()).toBe(2);
+  });
+
+  it("can't link to an account that does not exist", async () => {
+    const input = { provider: "google", subject: "1" };
+    await expect(party.stage.accounts.linkIdentity(crypto.randomUUID(), input)).rejects.toMatchObject({
+      code: "not_found",
+    });
+    expect(await party.stored()).toBe(0);
+  });
+
+  it("unlink an identity, but not the last way to sign in", async () => {
+    const { accounts } = party.stage;
+    await expect(accounts.unlinkIdentity(party.sub, "google")).resolves.toBe(false);
+    const { record } = await party.register();
+    await expect(accounts.unlinkIdentity(record.sub, "google")).rejects.toMatchObject({
+      code: "last_sign_in_method",
+    });
+    await accounts.setPassword(record.sub, PASSWORD);
+    await expect(accounts.unlinkIdentity(record.sub, "google")).resolves.toBe(true);
+    await expect(party.ownerOf(ada)).resolves.toBeUndefined();
+  });
+
+  it("link and unlink while the account is disabled, which stays so", async () => {
+    const { accounts } = party.stage;
+    await accounts.disable(party.sub);
+    await accounts.linkIdentity(party.sub, { provider: "google", subject: "1" });
+    expect((await party.stage.identities.find(ada))?.disabled).toBe(true);
+    await expect(accounts.unlinkIdentity(party.sub, "google")).resolves.toBe(true);
   });
 });

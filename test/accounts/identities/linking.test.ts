@@ -1,6 +1,6 @@
 /** What linking an identity needs, over a real storage: the rule that the sign-in and the account page share. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { UpstreamIdentity } from "../../../accounts/identities/identity.ts";
+import type { UpstreamIdentity } from "../../../upstream/upstream.ts";
 import type { StartedLinking } from "../../../accounts/identities/linking.ts";
 import type { AccountRecord } from "../../../records/directory/directory.ts";
 import { AT, from, openPeople, PASSWORD, type PeopleStage, wrongCode } from "../people/stage.ts";

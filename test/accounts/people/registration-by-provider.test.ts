@@ -1,6 +1,6 @@
 /** Registration by somebody who came back from a provider, over a real storage: with and without our mail. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { UpstreamIdentity } from "../../../accounts/identities/identity.ts";
+import type { UpstreamIdentity } from "../../../upstream/upstream.ts";
 import type { RegistrationForm } from "../../../accounts/people/registration-form.ts";
 import { IDENTITY } from "../../../records/people/identity-kinds.ts";
 import { AT, from, openPeople, PASSWORD, type PeopleStage } from "./stage.ts";

@@ -63,6 +63,7 @@ export function from(number: number): AskedAt {
 const PROVIDERS: ProvidersInput = {
   google: { client_id: "news", client_secret: "secret" },
   github: { client_id: "news", client_secret: "secret" },
+  microsoft: { client_id: "news", client_secret: "secret", tenants: "any" },
   corp: {
     issuer: "https://login.corp.example",
     client_id: "news",

@@ -5,6 +5,7 @@ import { artifactKind, artifactRecord } from "../../../records/artifacts/artifac
 import { DELIVERY, type StoredDelivery, LANE, RECEIVER } from "../../../records/deliveries/delivery-kinds.ts";
 import { ACCOUNT, IDENTIFIER, SIGN_IN_NAME, USER_ID } from "../../../records/directory/directory-kinds.ts";
 import { PASSKEY, type StoredPasskey } from "../../../records/factors/factor-kinds.ts";
+import { IDENTITY, identityId, type StoredIdentity } from "../../../records/people/identity-kinds.ts";
 import { type AnyKind, storeOf, type Stores } from "../../../records/kinds.ts";
 
 /** Writes without any checks. */
@@ -117,6 +118,11 @@ export const damages: readonly Damage[] = [
     /^passkey: 1 passkeys that their account does not list \(account [\w-]+\)/m,
   ],
   [
+    "an identity is of an account that does not list it",
+    ({ storage }, ada) => force(storage, { put: [IDENTITY.record(identityOf(ada))] }),
+    /^identity: 1 identities at providers that their account does not list \(account [\w-]+\)/m,
+  ],
+  [
     "a lane is missing",
     async ({ storage }, ada) => force(storage, { remove: [LANE_OF(ada)] }),
     /^lane: [12] deliveries missing from their lane/m,
@@ -161,6 +167,12 @@ function passkeyOf(sub: string): StoredPasskey {
   const backup = { backup_eligible: true, backed_up: true };
   const key = { public_key: "AAAA", counter: 0, transports: [], rp_id: "127.0.0.1" };
   return { id: "cred", sub, name: "Phone", ...key, ...backup, ...times };
+}
+
+function identityOf(sub: string): StoredIdentity {
+  const name = { issuer: "https://accounts.google.com", subject: "1" };
+  const rest = { provider: "google", sealed: null, linked_at: 1_790_000_000, last_used_at: null };
+  return { id: identityId(name), ...name, sub, ...rest };
 }
 
 const GRANT = artifactKind("Grant");
