@@ -12,6 +12,7 @@ import { type FactorState, factorStateOf, isStill } from "../factors/factor.ts";
 import type { Attempt } from "../limits/attempt-limits.ts";
 import { wideNetwork } from "../limits/networks.ts";
 import { normalName, readName } from "../names.ts";
+import { onlyProvider } from "../providers.ts";
 import { hasWay, outranksMail, WAYS } from "../ways/ways.ts";
 import { SIGN_IN_CODE_LIFETIME_MS, type Unproven } from "./confirmations.ts";
 import {
@@ -82,10 +83,16 @@ export function createSignInCodes(services: PeopleServices): SignInCodes {
   const { accounts, audit, clock, confirmations, configuration, limits } = services;
   const { operators } = configuration;
 
+  /** Whether the owner of the address may get a mail. Where a provider is the only way in, there is none, as at a reset. */
+  const isReader = (account: AccountRecord): boolean =>
+    !isDisabled(account) &&
+    WAYS.email.ids(account).length > 0 &&
+    onlyProvider(configuration, account) === undefined;
+
   /** Whether a code signs in to this account. Who reads the mail of a moved account may have moved it. */
   function isEnough(account: AccountRecord, isRecent: boolean): boolean {
     const { sub, address_undos = [] } = account;
-    if (operators.includes(sub)) return false;
+    if (operators.includes(sub) || !isReader(account)) return false;
     if (!hasWay(account, outranksMail)) return true;
     return !isRecent && address_undos.every(({ expires_at }) => expires_at <= clock.now());
   }
@@ -96,8 +103,7 @@ export function createSignInCodes(services: PeopleServices): SignInCodes {
       const asked = await askedFor(services, name, at, { limit: "mail", purpose: PURPOSE });
       if (asked.kind === "limited") return asked;
       const { record } = asked;
-      const isReader = record !== undefined && !isDisabled(record) && WAYS.email.ids(record).length > 0;
-      const found = isReader ? record : undefined;
+      const found = record !== undefined && isReader(record) ? record : undefined;
       const sent = await asked.recipient(found === undefined ? name : normalName(found.email));
       const reader = sent.allowed ? found : undefined;
       const account = reader !== undefined && isEnough(reader, isRecent) ? reader : undefined;
@@ -148,8 +154,9 @@ export function createSignInCodes(services: PeopleServices): SignInCodes {
           pending.remove();
           const { sub, as } = pending.extra;
           const current = sub === null ? undefined : await tx.get(ACCOUNT.ref(sub));
-          if (current === undefined || isDisabled(current) || !isStill(current, as)) return { kind: "gone" };
-          return { kind: "right", record: current };
+          // The configuration may have changed as well.
+          const isStillRight = current !== undefined && isStill(current, as) && isEnough(current, false);
+          return isStillRight ? { kind: "right", record: current } : { kind: "gone" };
         });
         if (result.kind === "right") return { ...result, attempt };
         audit.note({

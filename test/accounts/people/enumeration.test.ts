@@ -48,8 +48,11 @@ async function open(limit: RateLimits["registrations"]): Promise<void> {
     work.push("verify");
     return PASSWORDS.verify(...values);
   };
-  stage = await openPeople({ fields: { username: "optional" } }, limits, { hash, verify }, noted);
-  await stage.accounts.create({ email: "known@example.com", username: "known", password: PASSWORD });
+  stage = await openPeople({ fields: { username: "optional" } }, limits, { hash, verify }, noted, {
+    signIn: { emailCode: true },
+  });
+  const known = { email: "known@example.com", email_verified: true, username: "known", password: PASSWORD };
+  await stage.accounts.create(known);
   ({ sub: asker } = await stage.accounts.create({ email: "asker@example.com" }));
 }
 
@@ -94,6 +97,22 @@ const QUESTIONS: Readonly<Record<string, (name: string, place: Place) => Promise
   "a wrong code of a reset": async (name, { interaction, at }) => {
     await stage.passwordResets.start(interaction, name, at);
     return () => stage.passwordResets.finish({ interaction, code: "00000000" }, PASSWORD, at);
+  },
+  "a code to sign in by address":
+    async (name, { interaction, at }) =>
+    () =>
+      stage.signInCodes.start(interaction, `${name}@example.com`, false, { ...at, userAgent: undefined }),
+  "a code to sign in by username":
+    async (name, { interaction, at }) =>
+    () =>
+      stage.signInCodes.start(interaction, name, false, { ...at, userAgent: undefined }),
+  "a recent code to sign in":
+    async (name, { interaction, at }) =>
+    () =>
+      stage.signInCodes.start(interaction, name, true, { ...at, userAgent: undefined }),
+  "a wrong code to sign in": async (name, { interaction, at }) => {
+    await stage.signInCodes.start(interaction, name, false, { ...at, userAgent: undefined });
+    return () => stage.signInCodes.use(interaction, name, "00000000", at);
   },
   "a registration of an address":
     async (name, { interaction, at }) =>
@@ -183,6 +202,8 @@ describe.each(BROWSERS)("over a limit, in a browser %s", (_browser, change) => {
     "a sign-in",
     "a reset by address",
     "a reset by username",
+    "a code to sign in by address",
+    "a code to sign in by username",
     "a registration of an address",
     "a change to an address",
   ])("%s costs the same for known and unknown names, and looks up no name without a cookie", async (what) => {

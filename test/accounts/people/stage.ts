@@ -15,6 +15,7 @@ import type { PasswordResets } from "../../../accounts/people/password-resets.ts
 import type { People } from "../../../accounts/people/people.ts";
 import type { ProvidersInput } from "../../../config/providers.ts";
 import type { Registrations } from "../../../accounts/people/registrations.ts";
+import { createConfirmations } from "../../../accounts/people/confirmations.ts";
 import type { SignInCodes } from "../../../accounts/people/sign-in-codes.ts";
 import type { AskedAt } from "../../../accounts/people/requests.ts";
 import type { CheckedPassword } from "../../../accounts/limits/password-check.ts";
@@ -122,6 +123,7 @@ export interface PeopleStage {
   readonly identities: Identities;
   /** The same over the same storage, as in another process. */
   otherFactors(): SecondFactors;
+  otherPeople(): People;
   readonly refusals: AuditEvent[];
   /** What was noted for the audit. */
   readonly noted: readonly AuditEvent[];
@@ -207,6 +209,12 @@ export async function openPeople(
       return { kind, to, locale, code: params["code"] ?? "", link: params["link"] ?? "", mail };
     });
   }
+  const otherProcess = () => {
+    const records = new Records(storage.records.store, clock, KINDS);
+    const other = { ...services, storage: { ...storage, records } };
+    const confirmations = createConfirmations(other, services.keys.confirmations, nothing);
+    return createPeopleServices({ ...other, confirmations });
+  };
   return {
     storage,
     clock,
@@ -238,11 +246,8 @@ export async function openPeople(
       }),
     factors: secondFactors,
     identities,
-    otherFactors: () =>
-      createPeopleServices({
-        ...services,
-        storage: { ...storage, records: new Records(storage.records.store, clock, KINDS) },
-      }).secondFactors,
+    otherFactors: () => otherProcess().secondFactors,
+    otherPeople: () => otherProcess().people,
     refusals: audit.refusals,
     noted: audit.noted,
     ended,
