@@ -37,7 +37,11 @@ async function coded(login = "ada", interaction = "i", at: AskedAt = AT): Promis
 }
 
 /** Whether somebody gets a code, or a mail that says that a code is not enough, or nothing. */
-async function outcomeOf(login: string, isRecent = false, number = 1): Promise<"code" | "no code" | "nothing"> {
+async function outcomeOf(
+  login: string,
+  isRecent = false,
+  number = 1,
+): Promise<"code" | "no code" | "nothing"> {
   await expect(start(login, `i${number}`, from(number), isRecent)).resolves.toEqual(SENT);
   const [mail] = (await stage.mails()).filter(({ kind }) => kind === "sign-in-code");
   if (mail === undefined || mail.to === "") return "nothing";
@@ -112,7 +116,12 @@ describe("a code by mail", () => {
     // What a header says comes from fixed lists.
     const strange = { ...AT, caller: { ...AT.caller, browser: "other" } };
     await stage.signInCodes.start("i", "ada", false, asked(strange, "<b>Call 555-1234</b>"));
-    expect(Object.keys((await stage.mail()).mail.params).toSorted()).toEqual(["at", "code", "link", "network"]);
+    expect(Object.keys((await stage.mail()).mail.params).toSorted()).toEqual([
+      "at",
+      "code",
+      "link",
+      "network",
+    ]);
   });
 
   it.each([
@@ -140,7 +149,15 @@ describe("who gets a code", () => {
   it("is nobody without an account, with a disabled one, or without a confirmed address [D-MAILCODE-5, D-MAILCODE-14]", async () => {
     await stage.accounts.disable(sub);
     await stage.accounts.create({ email: "open@example.com", password: PASSWORD });
-    const names = ["ada", "nobody", "", "open@example.com", "a".repeat(10_000), "__proto__", "\0\r\nBcc: a@b"];
+    const names = [
+      "ada",
+      "nobody",
+      "",
+      "open@example.com",
+      "a".repeat(10_000),
+      "__proto__",
+      "\0\r\nBcc: a@b",
+    ];
     for (const [number, name] of names.entries()) {
       await expect(outcomeOf(name, false, number)).resolves.toBe("nothing");
       await expect(use("00000000", `i${number}`, from(number), name)).resolves.toEqual({
