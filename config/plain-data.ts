@@ -43,9 +43,9 @@ export function isPlainObject(value: unknown): value is Record<string, unknown> 
 
 class Copier {
   readonly refused: Refused[] = [];
-  readonly #isForeign: (path: readonly PropertyKey[], value: unknown) => boolean;
+  readonly #isForeign: (path: readonly PropertyKey[], value: object) => boolean;
 
-  constructor(isForeign: (path: readonly PropertyKey[], value: unknown) => boolean) {
+  constructor(isForeign: (path: readonly PropertyKey[], value: object) => boolean) {
     this.#isForeign = isForeign;
   }
 
@@ -107,7 +107,7 @@ class Copier {
  */
 export function takeSnapshot(
   input: unknown,
-  isForeign: (path: readonly PropertyKey[], value: unknown) => boolean,
+  isForeign: (path: readonly PropertyKey[], value: object) => boolean,
 ): Snapshot {
   const copier = new Copier(isForeign);
   const value = copier.copy(input, []);

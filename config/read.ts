@@ -3,6 +3,7 @@ import type { z } from "zod";
 import { ConfigurationError } from "../core/errors.ts";
 import { createSystemClock } from "../core/clock.ts";
 import { type Configuration, type DeploymentKind, OWN_STORAGE, type ProxyTrust } from "./configuration.ts";
+import { keysAt, textsAt } from "./documented-schema.ts";
 import { toDeployment } from "./deployments.ts";
 import type { MailInput } from "./input.ts";
 import { formatProblem, meantBranch, type Problem, problemsOf } from "./problems.ts";
@@ -13,19 +14,13 @@ import { providersOf } from "./providers.ts";
 import { toCidr } from "./value-forms.ts";
 import type { Mailer, SmtpSettings } from "./mail.ts";
 
-const HOST_OBJECTS: ReadonlySet<PropertyKey | undefined> = new Set([
-  "storage",
-  "logger",
-  "clock",
-  "mailer",
-  "fetch",
-]);
-
 /** Whether an object belongs to the host: it is used, but not copied or frozen. */
-function isForeign([key, ...inner]: readonly PropertyKey[], value: unknown): boolean {
-  if (inner.length > 0) return false;
-  if (HOST_OBJECTS.has(key)) return true;
-  return key === "mail" && typeof value === "object" && value !== null && "send" in value;
+function isForeign(path: readonly PropertyKey[], value: object): boolean {
+  if (path.length !== 1) return false;
+  const { holds, writtenForm } = textsAt(configurationSchema, path);
+  // A key that has another form in a file takes an object of the host as well; `mail` also takes settings.
+  if (writtenForm !== undefined) return keysAt(configurationSchema, path).length === 0 || "send" in value;
+  return holds === "code";
 }
 
 function writtenBases(value: unknown): WrittenBases {

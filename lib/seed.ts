@@ -1,10 +1,10 @@
 /** The seed: portals, groups, services, APIs, clients and first accounts that every start writes to the storage. */
 import { z } from "zod";
-import { described } from "../config/documented-schema.ts";
+import { described, leavesOf } from "../config/documented-schema.ts";
 import { apiIdentifier, apiSettings } from "../accounts/operations/apis.ts";
 import { importedAccount, type ImportedAccount } from "../accounts/account-schema.ts";
 import { exactly, mapOf, pathIn } from "../accounts/arguments.ts";
-import { CLIENT_ROWS, type ClientRows } from "../accounts/clients/client-settings.ts";
+import { CLIENT_ROWS, type ClientRows, type ClientRules } from "../accounts/clients/client-settings.ts";
 import { identifiedClient } from "../accounts/clients/client-schema.ts";
 import {
   entryKey,
@@ -38,10 +38,13 @@ export type SeededServices = Pick<
 /** How many names one line of the log has. */
 const MAX_NAMED = 20;
 
-/** A client of a seed, by the rules of a service on loopback. Others require longer secrets and refuse its addresses. */
-export const seedClient = (rows: ClientRows) => identifiedClient(rows, { production: false });
+/** The rules of a service on loopback. Others refuse its addresses. */
+const ON_LOOPBACK: ClientRules = { production: false };
 
-export function seedSchema(rows: ClientRows) {
+/** A client of a seed. */
+export const seedClient = (rows: ClientRows, rules = ON_LOOPBACK) => identifiedClient(rows, rules);
+
+export function seedSchema(rows: ClientRows, rules = ON_LOOPBACK) {
   return exactly({
     /** Created, or updated to these values. Default: none. */
     portals: described(mapOf(entryKey, entrySettings).optional(), { form: "an object: key → portal" }),
@@ -52,7 +55,7 @@ export function seedSchema(rows: ClientRows) {
     /** Created, or updated to these values. Default: none. */
     apis: described(mapOf(apiIdentifier, apiSettings).optional(), { form: "an object: identifier → API" }),
     /** Registered; of a client that exists, the settings that are named are set, but not its secret or keys. Default: none. */
-    clients: described(z.array(seedClient(rows), { error: "must be a list" }).readonly().optional(), {
+    clients: described(z.array(seedClient(rows, rules), { error: "must be a list" }).readonly().optional(), {
       form: "a list of clients",
     }),
     /** Created unless the e-mail address or username is taken; existing accounts are never changed. Default: none. */
@@ -67,9 +70,18 @@ export interface Seed extends Readonly<z.input<ReturnType<typeof seedSchema>>> {
 
 interface CheckedSeed extends z.output<ReturnType<typeof seedSchema>> {}
 
+/** The paths of its keys, for hints about keys in the wrong place. */
+export function seedKeys(rows: ClientRows = CLIENT_ROWS): readonly string[] {
+  const leaves = [
+    ...leavesOf(seedSchema(rows), ["seed"]),
+    ...leavesOf(seedClient(rows), ["seed", "clients[0]"]),
+  ];
+  return leaves.map(({ path }) => path.join("."));
+}
+
 /** @throws ConfigurationError with every problem that can be found without a storage. */
-export function checkSeed(seed: unknown, rows: ClientRows = CLIENT_ROWS): CheckedSeed {
-  const result = seedSchema(rows).safeParse(seed);
+export function checkSeed(seed: unknown, rows: ClientRows = CLIENT_ROWS, rules?: ClientRules): CheckedSeed {
+  const result = seedSchema(rows, rules).safeParse(seed);
   if (result.success) return result.data;
   throw new ConfigurationError(result.error.issues.map((issue) => problem(issue.path, issue.message)));
 }

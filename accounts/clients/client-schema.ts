@@ -7,6 +7,7 @@ import { addressProblems, DEFAULT_KIND, problem, type SettingProblem } from "./c
 import {
   type ClientRows,
   type ClientRules,
+  configuredProblems,
   type KindSettings,
   kindProblems,
   READ_WITH_KIND,
@@ -40,29 +41,32 @@ function kindIn({ kinds }: ClientRows): z.ZodType {
   });
 }
 
+function refuse(context: z.core.$RefinementCtx, problems: readonly SettingProblem[]): void {
+  for (const { path, message } of problems) context.addIssue({ code: "custom", path: [...path], message });
+}
+
 /** A new client with these members. Rules that span several of them run although others have problems. */
 function ofOneKind(
   rows: ClientRows,
-  { production }: ClientRules,
+  rules: ClientRules,
   client_id: z.ZodType,
   settings: Shape,
   moreProblems: (client: KindSettings) => readonly SettingProblem[] = () => [],
 ): z.ZodType {
-  return exactly({ client_id, kind: kindIn(rows), ...settings }).superRefine(
+  const members = exactly({ client_id, kind: kindIn(rows), ...settings });
+  const configured = members.superRefine((client, context) =>
+    refuse(context, configuredProblems(rows, client, rules)),
+  );
+  return configured.superRefine(
     (checked, context) => {
       const client = checked as unknown as KindSettings;
       const foreign = kindProblems(rows, client);
       const isForeign = ({ path: [name] }: SettingProblem): boolean =>
         foreign.some(({ path }) => path[0] === name);
-      const wrong = addressProblems(rows.kinds[client.kind], client, production);
-      for (const { path, message } of [
-        ...foreign,
-        ...wrong.filter((each) => !isForeign(each)),
-        ...moreProblems(client),
-      ])
-        context.addIssue({ code: "custom", path: [...path], message });
+      const wrong = addressProblems(rows.kinds[client.kind], client, rules.production);
+      refuse(context, [...foreign, ...wrong.filter((each) => !isForeign(each)), ...moreProblems(client)]);
     },
-    whenValid(...READ_WITH_KIND),
+    whenValid("kind", ...READ_WITH_KIND),
   );
 }
 
@@ -77,7 +81,8 @@ export function identifiedClient(
   rows: ClientRows,
   rules: ClientRules,
 ): z.ZodType<CheckedClient & IdentifiedClient, IdentifiedClient> {
-  const values = valuesOf(rows, rules);
+  // A secret that is too short for production is refused when the client is registered: those of the examples come first.
+  const values = valuesOf(rows, { production: false });
   const client_id = described(ruled(clientIdProblem), {
     form: "1 to 128 of the characters `A-Z a-z 0-9 . _ ~ -`, not the `sub` of an account",
   });

@@ -16,13 +16,7 @@ import { apiIdentifier, scopeProblem } from "../operations/apis.ts";
 import { atLeast, choice, exactly, flag, integer, mapOf, ruled } from "../arguments.ts";
 import { logoFacts, logoProblem, MAX_LOGO_BYTES } from "./client-logo.ts";
 import { clientKeyProblem, MAX_KEYS, storedClientKey } from "./client-keys.ts";
-import {
-  type ClientAddresses,
-  type KindOfClient,
-  KINDS,
-  problem,
-  type SettingProblem,
-} from "./client-kinds.ts";
+import { type KindOfClient, KINDS, problem, type SettingProblem } from "./client-kinds.ts";
 import { clientAddressProblem, keyProblem, textProblem } from "../text-rules.ts";
 
 /** The grants that a client can be registered for. */
@@ -138,12 +132,12 @@ const hasAddresses: Question = ({ addresses }) => addresses !== null;
 const isApplication: Question = ({ addresses }) => addresses === "application";
 const isConfidential: Question = ({ confidential }) => confidential;
 
-/** The configuration that the rules for clients depend on. */
+/** The parts of the configuration that the rules for clients depend on. */
 export interface ClientRules {
   /** Whether a deployment is reachable from other machines. */
   readonly production: boolean;
-  /** The keys of the providers. Default: not known, so every key is taken. */
-  readonly providers?: readonly string[];
+  /** Default: not known, so every key is taken. */
+  readonly providers?: readonly { readonly key: string }[];
 }
 
 export interface Setting {
@@ -306,10 +300,14 @@ export const SETTINGS = {
     unset: null,
     stored: "if set",
     shown: texts.nullable(),
-    wrong: (keys: readonly string[] | null, { providers = keys ?? [] }) =>
+    wrong: (keys: readonly string[] | null, { providers }) =>
       (keys ?? []).flatMap((key, index) => {
-        if (providers.includes(key)) return [];
-        const nearest = nearestKey(key, providers, []);
+        if (providers === undefined || providers.some((each) => each.key === key)) return [];
+        const nearest = nearestKey(
+          key,
+          providers.map((each) => each.key),
+          [],
+        );
         const hint = nearest?.close === true ? `; did you mean ${nearest.path}?` : "";
         return [problem([index], `is not a key of config.providers${hint}`)];
       }),
@@ -412,14 +410,22 @@ export function unsetValue(rows: ClientRows, kind: ClientKind, setting: SettingN
   return typeof unset === "function" ? (unset as (kind: KindOfClient) => unknown)(rows.kinds[kind]) : unset;
 }
 
+/** What the rules for a kind read of a client. Of the other settings they only check whether they are set. */
+export const READ_WITH_KIND = [
+  "client_secret",
+  "grant_types",
+  "jwks",
+  "native",
+  "origins",
+  "post_logout_redirect_uris",
+  "redirect_uris",
+  "refresh_tokens",
+] as const satisfies readonly SettingName[];
+
 /** The settings of a client, as far as they depend on its kind. */
-export interface KindSettings extends ClientAddresses {
-  readonly kind: ClientKind;
-  readonly client_secret?: string | undefined;
-  readonly jwks?: object | undefined;
-  readonly grant_types?: readonly string[] | undefined;
-  readonly refresh_tokens?: { readonly rotate?: boolean | undefined } | undefined;
-}
+export type KindSettings = { readonly kind: ClientKind } & {
+  readonly [S in (typeof READ_WITH_KIND)[number]]?: z.input<(typeof SETTINGS)[S]["value"]>;
+};
 
 /** The problems with these settings of a client of this kind, whatever its other settings are. */
 export function kindProblems(rows: ClientRows, { kind, ...settings }: KindSettings): SettingProblem[] {
@@ -459,19 +465,6 @@ export function configuredProblems(
 
 /** `null` and `false` take a setting away. */
 const isUnset = (value: unknown): boolean => value === undefined || value === null || value === false;
-
-/** What the rules for a kind read of a client. Of the other settings they only check whether they are set. */
-export const READ_WITH_KIND: readonly string[] = [
-  "client_secret",
-  "grant_types",
-  "jwks",
-  "kind",
-  "native",
-  "origins",
-  "post_logout_redirect_uris",
-  "redirect_uris",
-  "refresh_tokens",
-];
 
 /** The object without members that are `undefined`. */
 export function withoutAbsent(members: object): object {

@@ -79,9 +79,8 @@ export function createClients({
   const { clientSecrets: secretKey } = keys;
   const { directory } = storage;
   const { kinds } = rows;
-  const rules = { production, providers: configuration.providers.map(({ key }) => key) };
-  const changesSchema = clientChanges(rows, rules);
-  const newSchema = newClient(rows, rules);
+  const changesSchema = clientChanges(rows, configuration);
+  const newSchema = newClient(rows, configuration);
 
   /** The client after a change. @throws NotFound if there is none. */
   function shown(record: ClientRecord | undefined): Client {
@@ -190,7 +189,6 @@ export function createClients({
 
   function newRecord(client: CheckedClient, client_id: string, secret: ClientSecret): ClientRecord {
     const { kind, jwks, id_token_signed_response_alg: algorithm } = client;
-    refuse(configuredProblems(rows, { ...client }, rules));
     const hasSecret = kinds[kind].confidential && jwks === undefined;
     if (algorithm !== undefined && !keys.signing.inForce().some(({ alg }) => alg === algorithm)) {
       throw new InvalidArgument({
@@ -229,7 +227,7 @@ export function createClients({
   /** The client with other settings. Its codes and tokens belong to the service that people were asked about. */
   function withChanges(before: ClientRecord, changes: ClientChanges): ClientRecord {
     refuse(kindProblems(rows, { ...changes, kind: before.kind }));
-    refuse(configuredProblems(rows, { ...changes }, rules));
+    refuse(configuredProblems(rows, { ...changes }, configuration));
     const updated = withSecret(withSettings(rows, before, changes), changes.client_secret);
     const after = updated.service === before.service ? updated : withoutTokens(updated);
     refuse(addressProblems(kinds[after.kind], after, production));

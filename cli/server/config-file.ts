@@ -5,14 +5,11 @@ import { textsOf } from "../../config/documented-schema.ts";
 import { fileSchema } from "../../config/file-schema.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { readConfiguration } from "../../config/read.ts";
-import type { checkSeed as CheckSeed } from "../../lib/seed.ts";
 import { ConfigurationError, type Seed as ServiceSeed, type SignInServiceConfig } from "../../lib/index.ts";
 import type { CommandContext } from "../program/command.ts";
 import type { Arguments } from "../program/arguments.ts";
-import { pathIn } from "../../accounts/arguments.ts";
 import { isObject } from "../../core/untrusted-json.ts";
-import { addressProblems } from "../../accounts/clients/client-kinds.ts";
-import { CLIENT_ROWS, type ClientRows, configuredProblems } from "../../accounts/clients/client-settings.ts";
+import type { ClientRows } from "../../accounts/clients/client-settings.ts";
 import { fileProblem, readJsonObject } from "../program/json-file.ts";
 import { readSettings, type Settings } from "../program/settings.ts";
 
@@ -30,23 +27,6 @@ export interface ConfigFile {
   /** The same after reading. */
   readonly configuration: Configuration;
 }
-
-/** Keys that belong elsewhere in the file, for the hints about unknown keys. */
-const FILE_KEYS = [
-  "port",
-  "host",
-  "seed",
-  "seed.portals",
-  "seed.groups",
-  "seed.services",
-  "seed.clients",
-  "seed.accounts",
-  "seed.clients[0].client_id",
-  "seed.clients[0].client_secret",
-  "seed.clients[0].redirect_uris",
-  "seed.clients[0].post_logout_redirect_uris",
-  "seed.clients[0].grant_types",
-];
 
 /** Bytes of a logo that are read. */
 const MAX_READ_BYTES = 100_001;
@@ -143,21 +123,22 @@ export async function readWorkerConfig(
 export async function checkConfigFile(
   value: unknown,
   folder?: string,
-  rows: ClientRows = CLIENT_ROWS,
+  rows?: ClientRows,
 ): Promise<ConfigFile> {
   // `$schema` is for editors.
   const { $schema: _editor, port, host, seed: written, ...config } = objectOf(value);
   const missing: string[] = [];
   const seed = folder === undefined ? written : await withLogos(written, folder, missing);
-  const { problems: found, clients } = await readSeed(seed, rows);
+  const { checkSeed, seedKeys } = await import("../../lib/seed.ts");
   let configuration: Configuration | undefined;
   const problems = [
     ...ownProblems({ port, host }),
     ...problemsOf(() => {
-      configuration = readConfiguration(config, FILE_KEYS);
-      if (found.length === 0) refuseClients(clients, configuration, rows);
+      configuration = readConfiguration(config, [...Object.keys(fileSchema.shape), ...seedKeys(rows)]);
     }),
-    ...found,
+    ...problemsOf(() => {
+      if (seed !== undefined) checkSeed(seed, rows, configuration);
+    }),
     ...missing,
   ];
   if (configuration === undefined || problems.length > 0) throw new ConfigurationError(problems);
@@ -168,22 +149,6 @@ export async function checkConfigFile(
     seed: seed as Seed,
     config: config as unknown as SignInServiceConfig,
   };
-}
-
-/** The rules for clients that depend on the configuration. @throws ConfigurationError naming each setting. */
-function refuseClients(
-  clients: SeededClients,
-  { production, providers }: Configuration,
-  rows: ClientRows,
-): void {
-  const rules = { production, providers: providers.map(({ key }) => key) };
-  const problems = clients.flatMap((client, index) =>
-    [
-      ...addressProblems(rows.kinds[client.kind], client, production),
-      ...configuredProblems(rows, { ...client }, rules),
-    ].map(({ path, message }) => `${pathIn("config.seed", ["clients", index, ...path])}: ${message}`),
-  );
-  if (problems.length > 0) throw new ConfigurationError(problems);
 }
 
 function objectOf(value: unknown): Record<string, unknown> {
@@ -206,20 +171,4 @@ function problemsOf(check: () => unknown): readonly string[] {
     if (error instanceof ConfigurationError) return error.problems;
     throw error;
   }
-}
-
-type SeededClients = NonNullable<ReturnType<typeof CheckSeed>["clients"]>;
-
-/** The problems of a seed, or its clients. Its schemas are loaded only for a file that has one. */
-async function readSeed(
-  seed: unknown,
-  rows: ClientRows,
-): Promise<{ readonly problems: readonly string[]; readonly clients: SeededClients }> {
-  let clients: SeededClients = [];
-  if (seed === undefined) return { problems: [], clients };
-  const { checkSeed } = await import("../../lib/seed.ts");
-  const problems = problemsOf(() => {
-    ({ clients = [] } = checkSeed(seed, rows));
-  });
-  return { problems, clients };
 }

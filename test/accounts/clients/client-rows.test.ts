@@ -146,9 +146,14 @@ describe("a kind and a setting that are added", () => {
   });
 
   it("are in a file, and a seed brings a client to its values", async () => {
+    const config = JSON.parse(readFileSync(file, "utf8")) as object;
     const client = { ...HALL, client_id: "seeded", client_secret: SECRET };
     expect(await problemsIn(client, ROWS)).toEqual([]);
     expect(await problemsIn(HALL, ROWS)).toEqual(["config.seed.clients[0].client_secret: is required"]);
+    const misplaced = { ...config, require_auth_tine: true };
+    await expect(checkConfigFile(misplaced, folder, ROWS)).rejects.toThrow(
+      'did you mean "config.seed.clients[0].require_auth_time"?',
+    );
     await service.applySeed({ clients: [client] } as unknown as Seed);
     expect(await service.clients.find("seeded")).toMatchObject({ kind: "kiosk", require_auth_time: true });
     await service.applySeed({ clients: [{ ...client, require_auth_time: false }] } as unknown as Seed);
