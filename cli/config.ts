@@ -106,7 +106,7 @@ async function checkStorage(
 }
 
 const print: Run = async (args, context) => {
-  const [{ config, port, host, seed, sourceOf }, { leavesOf }, { configurationSchema }, { fileSchema }] =
+  const [{ config, port, host, seed, sourceOf }, { leavesIn }, { configurationSchema }, { fileSchema }] =
     await Promise.all([
       validSettings(args, context),
       import("../config/documented-schema.ts"),
@@ -114,7 +114,7 @@ const print: Run = async (args, context) => {
       import("../config/file-schema.ts"),
     ]);
   const leaves = [configurationSchema, fileSchema]
-    .flatMap((schema) => leavesOf(schema))
+    .flatMap((schema) => leavesIn(schema, config))
     .filter(({ holds }) => holds !== "code");
   const settings = leaves.flatMap((leaf): readonly Setting[] => {
     const { path, byDefault, otherwise } = leaf;

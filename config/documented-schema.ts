@@ -202,14 +202,40 @@ export function leavesOf(schema: unknown, path: readonly string[] = []): readonl
   return [{ path, ...required, ...textsOf(schema), ...byDefault }, ...below];
 }
 
+/** The objects below names of one's own, if this is a record of them. */
+function namedObject(schema: unknown): z.ZodObject | undefined {
+  const inner = bare(schema);
+  const value = inner instanceof z.ZodRecord ? bare(inner.valueType) : undefined;
+  return value instanceof z.ZodObject ? value : undefined;
+}
+
+/** All leaves, with those below the names that a value has in place of the record of them. */
+export function leavesIn(schema: unknown, value: unknown, path: readonly string[] = []): readonly Leaf[] {
+  const named = namedObject(schema);
+  const names = typeof value === "object" && value !== null ? Object.keys(value) : [];
+  if (named !== undefined && names.length > 0)
+    return names.flatMap((name) => leavesOf(named, [...path, name]));
+  const inner = bare(schema);
+  if (!(inner instanceof z.ZodObject)) return leavesOf(schema, path);
+  return Object.entries(inner.shape).flatMap(([key, child]) =>
+    leavesIn(child, Reflect.get(Object(value), key), [...path, key]),
+  );
+}
+
+/** In the path of a {@link Node}: a name of one's own. */
+export const ANY_NAME = "*";
+
 /** A key at any depth: a leaf, or an object with keys of its own. */
 export interface Node {
+  /** With {@link ANY_NAME} where there is a record of objects. */
   readonly path: readonly string[];
   readonly schema: unknown;
 }
 
 /** All keys, each object before the keys inside it. */
 export function nodesOf(schema: unknown, path: readonly string[] = []): readonly Node[] {
+  const named = namedObject(schema);
+  if (named !== undefined) return nodesOf(named, [...path, ANY_NAME]);
   return objectsOf(schema).flatMap((object) =>
     Object.entries(object.shape).flatMap(([key, child]) => {
       const inner = [...path, key];

@@ -393,7 +393,6 @@ export const configurationSchema = section({
    */
   providers: described(providers.default({}), {
     form: "an object: key → an object that describes a provider",
-    holds: "secret",
   }),
   /** The service's cookies. */
   cookies: section({

@@ -7,7 +7,8 @@ import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { z } from "zod";
 import { ConfigurationError } from "../core/errors.ts";
-import { bare, type Leaf, type Node, textsOf } from "./documented-schema.ts";
+import { isObjectName } from "../core/untrusted-keys.ts";
+import { ANY_NAME, bare, type Leaf, type Node, textsOf } from "./documented-schema.ts";
 import { findJsonFault } from "./json-text.ts";
 import { isPlainObject } from "./plain-data.ts";
 import { nearestKey } from "./nearest-key.ts";
@@ -42,7 +43,31 @@ export function documentedVariable({ path, holds }: Leaf): string | undefined {
   return holds === "code" ? undefined : variableOf(path);
 }
 
-/** The variables by their names. */
+/** A name of one's own, such as the key of a provider, in the name of a variable: `MY_CORP` is `my-corp`. */
+const OWN_NAME = "[A-Z][A-Z0-9_]{0,31}";
+
+/** The node that a variable sets, with the name of one's own in its path. */
+function nodeOf(name: string, known: ReadonlyMap<string, Node>): Node | undefined {
+  const exact = known.get(name);
+  if (exact !== undefined) return exact;
+  for (const [pattern, node] of known) {
+    const [before, after] = pattern.split(ANY_NAME);
+    if (after === undefined) continue;
+    const [, own] = new RegExp(`^${before}(${OWN_NAME})${after}$`, "u").exec(name) ?? [];
+    const key = own?.toLowerCase().replaceAll("_", "-");
+    if (key !== undefined && !isObjectName(key))
+      return { ...node, path: node.path.map((step) => (step === ANY_NAME ? key : step)) };
+  }
+  return undefined;
+}
+
+/** The names that an unknown one may be meant for. @param name has the name of one's own as its second word after the prefix. */
+function namesLike(name: string, known: ReadonlyMap<string, Node>): readonly string[] {
+  const [, own = "NAME"] = name.slice(PREFIX.length).split("_");
+  return [CONFIG_VARIABLE, ...known.keys()].map((each) => each.slice(PREFIX.length).replace(ANY_NAME, own));
+}
+
+/** The variables by their names, of which some have {@link ANY_NAME}. */
 export function variablesOf(nodes: readonly Node[]): ReadonlyMap<string, Node> {
   const written = nodes.filter(({ schema }) => textsOf(schema).holds !== "code");
   return new Map(written.map((node) => [variableOf(node.path), node]));
@@ -117,6 +142,7 @@ function meaning(schema: unknown, text: string): unknown {
   const trimmed = text.trim();
   const takes = (...types: readonly (abstract new (...parameters: never[]) => unknown)[]): boolean =>
     forms.some((form) => types.some((type) => form instanceof type));
+  if (forms.some((form) => form instanceof z.ZodLiteral && form.value === trimmed)) return trimmed;
   if (takes(z.ZodBoolean, z.ZodLiteral) && /^(?:true|false)$/u.test(trimmed)) return trimmed === "true";
   if (takes(z.ZodNumber) && /^-?\d{1,20}(?:\.\d{1,20})?$/u.test(trimmed)) return Number(trimmed);
   if (takes(z.ZodArray) && trimmed.startsWith("[")) return fromJson(trimmed);
@@ -140,13 +166,10 @@ function isWithin(path: readonly string[], outer: readonly string[]): boolean {
 type Reading = VariableValue | string;
 
 async function readOne(name: string, text: string, known: ReadonlyMap<string, Node>): Promise<Reading> {
-  const node = known.get(name);
+  const node = nodeOf(name, known);
   const isFile = node === undefined && name.endsWith(FILE);
-  const found = isFile ? known.get(name.slice(0, -FILE.length)) : node;
-  if (found === undefined) {
-    const names = [CONFIG_VARIABLE, ...known.keys()].map((each) => each.slice(PREFIX.length));
-    return unknownProblem(name, names);
-  }
+  const found = isFile ? nodeOf(name.slice(0, -FILE.length), known) : node;
+  if (found === undefined) return unknownProblem(name, namesLike(name, known));
   try {
     return { path: found.path, source: name, value: await valueOf(found, text, isFile) };
   } catch (error) {
@@ -177,7 +200,8 @@ export async function readVariables(
   environment: ReadonlyMap<string, string>,
 ): Promise<readonly VariableValue[]> {
   const known = variablesOf(nodes);
-  const isKnown = (name: string): boolean => known.has(name) || known.has(name.replace(/_FILE$/u, ""));
+  const isKnown = (name: string): boolean =>
+    [name, name.replace(/_FILE$/u, "")].some((each) => nodeOf(each, known) !== undefined);
   const names = [...environment].filter(
     ([name, text]) =>
       name !== CONFIG_VARIABLE && !isServiceLink(name, text) && !(text === "" && isKnown(name)),
@@ -238,7 +262,7 @@ export function nameVariables(
   values: readonly VariableValue[],
 ): readonly string[] {
   return problems.map((problem) => {
-    const [, written = ""] = /^config\.([\w.]+)/u.exec(problem) ?? [];
+    const [, written = ""] = /^config\.([\w.-]+)/u.exec(problem) ?? [];
     const source = variableBehind(written.split("."), values);
     // Every variable is a string at first.
     return source === undefined ? problem : `${problem.replace(/, not a string$/u, "")} (${source})`;

@@ -1,7 +1,7 @@
 /** The checks of `doctor` that don't open the storage: the configuration, its secrets and its files. */
 import { stat, statfs } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { leavesOf } from "../../config/documented-schema.ts";
+import { leavesIn } from "../../config/documented-schema.ts";
 import { fileSchema } from "../../config/file-schema.ts";
 import { configurationSchema } from "../../config/schema.ts";
 import { networkFileSystem } from "../../adapters/sqlite/file-system.ts";
@@ -44,7 +44,7 @@ function isSecret(holds: string | undefined, value: unknown): boolean {
 function hasSecrets({ config, seed, sourceOf }: Settings): boolean {
   const written = { ...config, seed };
   return [configurationSchema, fileSchema]
-    .flatMap((schema) => leavesOf(schema))
+    .flatMap((schema) => leavesIn(schema, config))
     .filter(({ path }) => sourceOf(path) === "file")
     .some(({ path, holds }) => {
       let value: unknown = written;

@@ -272,14 +272,14 @@ describe("the commands on a service", () => {
     const keys = { secrets: [SECRETS.sealing], cookies: [SECRETS.cookies] };
     const storage = `postgresql://ada:p@${SECRETS.mail}@db.example.com/x?application_name=a@${SECRETS.mail}`;
     const artifacts = `redis://:${SECRETS.mail}@cache.example.com/1`;
-    const deployments = { openid: { url: "http://127.0.0.1:1/openid" } };
     const config = {
-      deployments,
+      deployments: { openid: { url: "http://127.0.0.1:1/openid" } },
       storage,
       artifacts,
       mail,
       keys,
       metrics: { token: SECRETS.metrics },
+      providers: { google: { client_id: "sign-in", client_secret: SECRETS.provider } },
     };
     writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
     const printed = await office.here(["config", "print", "--json", "--config", file]);
@@ -307,6 +307,7 @@ describe("the commands on a service", () => {
         },
         { key: "keys.secrets", value: "[redacted]", source: "file", otherwise: null },
         { key: "metrics.token", value: "[redacted]", source: "file", otherwise: null },
+        { key: "providers.google.client_secret", value: "[redacted]", source: "file", otherwise: null },
         { key: "lifetimes.authorizationCode", value: expect.any(Number), source: "default", otherwise: null },
         { key: "stripPrefix", value: null, source: "default", otherwise: "none" },
       ]),

@@ -1,8 +1,13 @@
 /** `providers` and `signIn`: the defaults of the presets, and a message for each wrong key that says what it must be. */
 import { generateKeyPairSync } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
+import { nodesOf } from "../../config/documented-schema.ts";
 import { readConfiguration } from "../../config/read.ts";
-import { defaults } from "../../config/schema.ts";
+import { configurationSchema, defaults } from "../../config/schema.ts";
+import { nameVariables, readVariables, withVariables } from "../../config/variables.ts";
+import { newFolder } from "../closing.ts";
 import { NAMED, problemsIn, problemsWith, PRODUCTION, SMALLEST } from "./refusals.ts";
 
 function pem(curve: string): string {
@@ -298,6 +303,76 @@ describe("the providers of the configuration", () => {
       "Wrong",
     ]);
     expect(problems.join().replaceAll("corp.s3cret:", "")).not.toMatch(/s3cret/iu);
+  });
+});
+
+const valuesOf = (variables: Record<string, string>) =>
+  readVariables(nodesOf(configurationSchema), new Map(Object.entries(variables)));
+
+describe("the variables of providers", () => {
+  const SETTINGS: Record<string, string> = {
+    SIGN_IN_PROVIDERS_MY_CORP_CLIENT_ID: "sign-in",
+    SIGN_IN_PROVIDERS_MY_CORP_ISSUER: "https://login.corp.example",
+    SIGN_IN_PROVIDERS_MY_CORP_NAME: "Corp",
+    SIGN_IN_PROVIDERS_MY_CORP_DOMAINS: "corp.example, corp",
+    SIGN_IN_PROVIDERS_MY_CORP_ONLY: "true",
+    SIGN_IN_PROVIDERS_MY_CORP_SESSION_MAX: "3600",
+    SIGN_IN_PROVIDERS_MICROSOFT_TENANTS: "any",
+    SIGN_IN_PROVIDERS_MICROSOFT_CLIENT_ID: "m",
+  };
+  it("are one for each key of each provider, and secrets may be in files [D-PROV-15]", async () => {
+    const folder = newFolder();
+    const path = join(folder, "secret");
+    writeFileSync(path, "s3cret\n");
+    writeFileSync(join(folder, "key"), `${KEY}\n`);
+    const values = await valuesOf({
+      ...SETTINGS,
+      SIGN_IN_PROVIDERS_MY_CORP_CLIENT_SECRET_FILE: path,
+      SIGN_IN_PROVIDERS_APPLE_PRIVATE_KEY_FILE: join(folder, "key"),
+    });
+    const file = { providers: { google: CLIENT, "my-corp": { trustsEmail: true } } };
+    expect(withVariables(file, values)).toEqual({
+      providers: {
+        google: CLIENT,
+        "my-corp": {
+          ...CORP,
+          domains: ["corp.example", "corp"],
+          only: true,
+          sessionMax: 3600,
+          trustsEmail: true,
+        },
+        microsoft: { client_id: "m", tenants: "any" },
+        apple: { private_key: KEY },
+      },
+    });
+    const { providers } = withVariables(file, values);
+    const problems = problemsWith({ providers });
+    expect(nameVariables(problems, values)).toContain(
+      "config.providers.microsoft.client_secret: is required: the value of the client secret",
+    );
+    const wrong = await valuesOf({ SIGN_IN_PROVIDERS_MY_CORP_ONLY: "yes" });
+    expect(nameVariables(problemsWith(withVariables({}, wrong)), wrong)).toContainEqual(
+      "config.providers.my-corp.only: must be `true` or `false` (SIGN_IN_PROVIDERS_MY_CORP_ONLY)",
+    );
+  });
+
+  it.each<[Record<string, string>, string]>([
+    [
+      { SIGN_IN_PROVIDERS_GOOGLE_CLIENT_SECERT: "s3cret" },
+      'unknown variable; did you mean "SIGN_IN_PROVIDERS_GOOGLE_CLIENT_SECRET"?',
+    ],
+    [{ SIGN_IN_PROVIDERS_CONSTRUCTOR_CLIENT_ID: "s3cret" }, "unknown variable"],
+    [{ SIGN_IN_PROVIDERS___PROTO___CLIENT_ID: "s3cret" }, "unknown variable"],
+    [
+      { SIGN_IN_PROVIDERS: "{}", SIGN_IN_PROVIDERS_GOOGLE_CLIENT_ID: "s3cret" },
+      "can't be set together with SIGN_IN_PROVIDERS",
+    ],
+  ])("are refused: %j", async (variables, problem) => {
+    const error = (await valuesOf(variables).catch((each: unknown) => each)) as {
+      readonly problems: readonly string[];
+    };
+    expect(error.problems).toEqual([expect.stringContaining(problem)]);
+    expect(error.problems.join()).not.toContain("s3cret");
   });
 });
 
