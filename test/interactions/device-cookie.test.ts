@@ -190,10 +190,10 @@ describe("an invalid device cookie", () => {
   });
 });
 
-describe("the cookie of the way that was used last", () => {
-  const lastOf = (...values: readonly string[]) =>
-    devices.lastWay(request(values.map((value) => `way=${value}`).join("; ")));
+const lastOf = (...values: readonly string[]) =>
+  devices.lastWay(request(values.map((value) => `way=${value}`).join("; ")));
 
+describe("the cookie of the way that was used last", () => {
   it("holds the key of the provider alone, until another provider or a passkey is used [D-PROV-141]", () => {
     const ctx = request();
     devices.keepLastWay(ctx, { provider: "corp-id" });
