@@ -61,6 +61,10 @@ export const LIES = {
     does: "offers algorithms that prove nothing",
     discovery: (document) => (document["id_token_signing_alg_values_supported"] = ["none", "HS256"]),
   },
+  "secrets in the header only": {
+    does: "takes client secrets in the header only, which is no lie",
+    discovery: (document) => (document["token_endpoint_auth_methods_supported"] = ["client_secret_basic"]),
+  },
   "other audience": {
     does: "sends an ID token of another client",
     claims: (claims) => (claims["aud"] = "another-client"),
@@ -146,6 +150,10 @@ export const LIES = {
   "status 500": {
     does: "fails",
     response: { status: 500, headers: json, body: '{"error": "secret trouble"}' },
+  },
+  "error with status 200": {
+    does: "answers with an error, but with status 200, as GitHub does",
+    response: { status: 200, headers: json, body: '{"error":"bad_verification_code"}' },
   },
   "wrong client": {
     does: "does not know the client",

@@ -92,6 +92,8 @@ export class TestProvider {
     /** It is honest again. */
     clear(): void;
   };
+  /** For Microsoft: the issuer that its key is for. Default: any. */
+  keyIssuer: string | undefined;
   readonly #options: ProviderOptions;
   readonly #server: Server;
   readonly #lies = new Map<ProviderLie, ProviderEndpoint>();
@@ -243,6 +245,7 @@ export class TestProvider {
           kid: this.#kid,
           alg: "ES256",
           use: "sig",
+          ...(this.keyIssuer !== undefined && { issuer: this.keyIssuer }),
         };
         return [200, { keys: [jwk] }];
       }

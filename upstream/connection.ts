@@ -16,6 +16,8 @@ export interface Exchange {
   readonly settings: OpenIdClient.Configuration;
   /** Whether it has ID tokens. */
   readonly isOpenId: boolean;
+  /** The public keys that its ID tokens are checked with. */
+  readonly keys: () => readonly Readonly<Record<string, unknown>>[];
 }
 
 export interface Connection {
@@ -155,17 +157,24 @@ export function createConnection(
       // `outgoing.ts` decides what may go without TLS, and the signal ends everything in time.
       client.allowInsecureRequests(settings);
       settings.timeout = 0;
-      settings[client.customFetch] = async (url, init) =>
-        url === jwks
-          ? Response.json(await keysAt(url).renew())
-          : outgoing.send(url, init as RequestInit, signal);
+      settings[client.customFetch] = async (url, init) => {
+        if (url === jwks) return Response.json(await keysAt(url).renew());
+        const response = await outgoing.send(url, init as RequestInit, signal);
+        return preset.repair?.(response) ?? response;
+      };
       if (jwks !== undefined) {
         client.enableNonRepudiationChecks(settings);
         const kept = keysAt(jwks).current();
         if (kept !== undefined)
           client.setJwksCache(settings, { jwks: kept, uat: Math.floor(Date.now() / 1000) - MINUTE_SECONDS });
       }
-      return { provider, client, settings, isOpenId: jwks !== undefined };
+      return {
+        provider,
+        client,
+        settings,
+        isOpenId: jwks !== undefined,
+        keys: () => keys?.kept.current()?.keys ?? [],
+      };
     },
     close() {
       closing.abort();

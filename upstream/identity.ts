@@ -1,5 +1,6 @@
 /** Who came back from a provider, of whichever kind. */
 import type { TokenEndpointResponse, TokenEndpointResponseHelpers } from "openid-client";
+import type { ProviderPreset } from "../config/providers.ts";
 import { isUuid } from "../config/value-forms.ts";
 import {
   type Claims,
@@ -35,7 +36,7 @@ export async function readIdentity(
   if (claims === undefined) throw new UpstreamFault("lied", "id_token");
   if (claims.iat > now + TOKEN_AHEAD_SECONDS || claims.iat < now - TOKEN_AGE_SECONDS)
     throw new UpstreamFault("lied", "iat");
-  const who = WHO[provider.preset]?.(exchange, claims) ?? {
+  const who = WHO[provider.preset]?.(exchange, claims, tokens.id_token ?? "") ?? {
     issuer: claims.iss,
     subject: readSubject(claims.sub),
   };
@@ -55,9 +56,11 @@ export async function readIdentity(
 
 type Who = Pick<UpstreamIdentity, "issuer" | "subject">;
 
+type TokenClaims = Claims & { readonly iss: string; readonly sub: string };
+
 /** Providers whose identities are not simply `iss` and `sub`, or that let in only some of them. */
 const WHO: Partial<
-  Record<string, (exchange: Exchange, claims: Claims & { readonly iss: string; readonly sub: string }) => Who>
+  Record<ProviderPreset, (exchange: Exchange, claims: TokenClaims, idToken: string) => Who>
 > = {
   google({ provider }, claims) {
     const { hd } = provider;
@@ -66,7 +69,7 @@ const WHO: Partial<
     return { issuer: claims.iss, subject: readSubject(claims.sub) };
   },
   /** `sub` is another one for each application, and anybody can set `email`. `tid` and `oid` stay. */
-  microsoft({ provider }, { tid, oid, iss }) {
+  microsoft({ provider, keys }, { tid, oid, iss }, idToken) {
     const [tenant, object] = [tid, oid].map((each) =>
       typeof each === "string" && isUuid(each) && each === each.toLowerCase() ? each : undefined,
     );
@@ -74,6 +77,11 @@ const WHO: Partial<
     if (iss !== microsoftIssuer(provider, tenant)) throw new UpstreamFault("lied", "iss");
     const { tenants = [] } = provider;
     if (tenants !== "any" && !tenants.includes(tenant)) throw new UpstreamFault("stranger", "tid");
+    // Some keys are for the tokens of some tenants only.
+    const { kid } = JSON.parse(Buffer.from(idToken.split(".", 1)[0]!, "base64url").toString()) as Claims;
+    const own = keys().find((key) => key["kid"] === kid)?.["issuer"];
+    if (own !== undefined && (typeof own !== "string" || own.replace("{tenantid}", tenant) !== iss))
+      throw new UpstreamFault("lied", "issuer of the key");
     return { issuer: iss, subject: `${tenant}:${object}` };
   },
 };

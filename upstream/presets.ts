@@ -1,7 +1,8 @@
 /** What is different at each kind of provider. */
 import { createPrivateKey, sign } from "node:crypto";
-import type { IdentityProvider } from "../config/providers.ts";
 import type { ServerMetadata } from "openid-client";
+import type { IdentityProvider } from "../config/providers.ts";
+import { isObject } from "../core/untrusted-json.ts";
 
 /** How a person is sent to a provider. */
 export interface Departure {
@@ -28,6 +29,8 @@ interface Preset {
   readonly metadata?: ServerMetadata;
   /** Parameters of an authorization request besides those of every provider. */
   readonly parameters: (departure: Departure, provider: IdentityProvider) => Parameters;
+  /** Makes an answer what the standard says. Default: it is. */
+  readonly repair?: (response: Response) => Promise<Response>;
   /** Default: the configured one. */
   readonly secret?: (provider: IdentityProvider, now: number) => string | undefined;
 }
@@ -78,6 +81,22 @@ export function microsoftIssuer({ issuer }: IdentityProvider, tenant: string): s
   return issuer.replace(TENANT, tenant);
 }
 
+/** GitHub answers errors with status 200. */
+async function withStatusOfError(response: Response): Promise<Response> {
+  const text = await response.text();
+  const { headers } = response;
+  return new Response(text, { headers, status: isError(text) ? 400 : response.status });
+}
+
+function isError(text: string): boolean {
+  try {
+    const answer: unknown = JSON.parse(text);
+    return isObject(answer) && typeof answer["error"] === "string";
+  } catch {
+    return false;
+  }
+}
+
 export const PRESETS: Readonly<Record<IdentityProvider["preset"], Preset>> = {
   openid: {
     discovery: ({ issuer }) => issuer,
@@ -124,5 +143,6 @@ export const PRESETS: Readonly<Record<IdentityProvider["preset"], Preset>> = {
       token_endpoint_auth_methods_supported: ["client_secret_post"],
     },
     parameters: ({ fresh, loginHint }) => ({ prompt: fresh && "select_account", login: loginHint }),
+    repair: withStatusOfError,
   },
 };

@@ -56,7 +56,7 @@ interface UpstreamServices {
 }
 
 /** For everything that a provider is asked at the start, or when somebody comes back. The page is there within ten seconds. */
-const PROVIDER_TIMEOUT_MS = 9_000;
+export const PROVIDER_TIMEOUT_MS = 9_000;
 
 /** The parameters of an answer that count (RFC 6749 section 4.1.2, RFC 9207). */
 const ANSWER: ReadonlySet<string> = new Set(["code", "state", "error", "iss"]);

@@ -24,6 +24,8 @@ interface Settings {
   readonly options?: ProviderOptions;
   /** The key of the provider. Default: `test`. */
   readonly key?: string;
+  /** The provider has its own hosts, and its requests come to the test provider. Default: the test provider is the issuer. */
+  readonly isElsewhere?: boolean;
   readonly timeoutMs?: number;
 }
 
@@ -49,16 +51,21 @@ export async function createStage({
   config,
   options,
   key = "test",
+  isElsewhere = false,
   timeoutMs,
 }: Settings = {}): Promise<Stage> {
   const provider = await createTestProvider(options);
   const clock = new TestClock();
   provider.clock = clock;
-  const configured = { ...(key === "test" && provider.settings), ...settings };
+  const configured = {
+    ...(key === "test" ? provider.settings : !isElsewhere && { issuer: provider.issuer }),
+    ...settings,
+  };
   const configuration = readConfiguration({
     deployments: { openid: { url: "http://localhost:9" } },
     storage: "sqlite::memory:",
     providers: { [key]: configured as ProvidersInput[string], ...providers },
+    ...(isElsewhere && { fetch: provider.fetch }),
     ...config,
     clock,
   });
