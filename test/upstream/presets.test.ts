@@ -3,7 +3,7 @@ import { createPublicKey, generateKeyPairSync, verify } from "node:crypto";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import type { ProvidersInput } from "../../config/providers.ts";
 import type { ProviderPerson } from "../../testing/index.ts";
-import type { UpstreamIdentity } from "../../upstream/upstream.ts";
+import type { UpstreamFault, UpstreamIdentity } from "../../upstream/upstream.ts";
 import { createStage, type Stage } from "./stage.ts";
 
 const stages: Stage[] = [];
@@ -21,7 +21,7 @@ async function opened(...settings: Parameters<typeof createStage>): Promise<Stag
 type Outcome = Partial<UpstreamIdentity> | "lied" | "refused" | "stranger";
 
 async function outcome(stage: Stage): Promise<unknown> {
-  return stage.travel().catch((error: { reason: unknown }) => error.reason);
+  return stage.travel().catch((error: unknown) => (error as UpstreamFault).reason);
 }
 
 async function expectOutcome(stage: Stage, person: ProviderPerson, expected: Outcome): Promise<void> {
@@ -186,6 +186,10 @@ const GOOGLE: readonly [hd: string[] | undefined, claims: Readonly<Record<string
   ],
 ];
 
+async function createGoogle(hd: string[] | undefined): Promise<Stage> {
+  const options = { client_id: "google-client", client_secret: "google-secret" };
+  return opened({ key: "google", options, provider: { ...options, ...(hd && { hd }) }
+
 describe("Google", () => {
   it.each(GOOGLE)("hd %j, claims %j: %j [D-PROV-27]", async (hd, claims, expected) => {
     const stage = await createGoogle(hd);
@@ -201,10 +205,7 @@ describe("Google", () => {
     expect(authorization?.parameters).toMatchObject({ prompt: "select_account", hl: "de" });
     expect(authorization?.parameters).not.toHaveProperty("max_age");
   });
-
-  async function createGoogle(hd: string[] | undefined): Promise<Stage> {
-    const options = { client_id: "google-client", client_secret: "google-secret" };
-    return opened({ key: "google", options, provider: { ...options, ...(hd && { hd }) } });
+});
   }
 });
 
@@ -262,6 +263,8 @@ describe("Microsoft", () => {
   });
 });
 
+const parse = (part: string): unknown => JSON.parse(Buffer.from(part, "base64url").toString());
+
 describe("Apple", () => {
   it("gets a secret that its key has signed, comes back with a form, and names nobody [D-PROV-29]", async () => {
     const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
@@ -295,7 +298,6 @@ describe("Apple", () => {
     const now = Math.floor(stage.clock.now() / 1000);
     expect(secrets).toHaveLength(2);
     const [header = "", payload = "", signature = ""] = secrets[1]!.split(".");
-    const parse = (part: string): unknown => JSON.parse(Buffer.from(part, "base64url").toString());
     expect(parse(header)).toEqual({ alg: "ES256", kid: "KEY1234567" });
     expect(parse(payload)).toEqual({
       iss: "TEAM123456",

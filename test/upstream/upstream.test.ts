@@ -215,7 +215,7 @@ describe("requests to a provider", () => {
     const stage = await opened({
       config: {
         fetch: async (target, init) => {
-          sent.push([String(target), init?.redirect]);
+          sent.push([new Request(target).url, init?.redirect]);
           return fetch(target, init);
         },
       },
