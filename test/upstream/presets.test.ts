@@ -188,7 +188,8 @@ const GOOGLE: readonly [hd: string[] | undefined, claims: Readonly<Record<string
 
 async function createGoogle(hd: string[] | undefined): Promise<Stage> {
   const options = { client_id: "google-client", client_secret: "google-secret" };
-  return opened({ key: "google", options, provider: { ...options, ...(hd && { hd }) }
+  return opened({ key: "google", options, provider: { ...options, ...(hd && { hd }) } });
+}
 
 describe("Google", () => {
   it.each(GOOGLE)("hd %j, claims %j: %j [D-PROV-27]", async (hd, claims, expected) => {
@@ -205,8 +206,6 @@ describe("Google", () => {
     expect(authorization?.parameters).toMatchObject({ prompt: "select_account", hl: "de" });
     expect(authorization?.parameters).not.toHaveProperty("max_age");
   });
-});
-  }
 });
 
 const TENANT = "11111111-2222-3333-4444-555555555555";
