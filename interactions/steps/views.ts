@@ -76,6 +76,8 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
   }));
   // The link for a forgotten password is next to the password.
   const hasPassword = step.fields.some(({ autocomplete }) => autocomplete.startsWith("current-password"));
+  // The form has one button.
+  const instead = step.name === "login" ? alternatives.find(({ name }) => name === "email-code") : undefined;
   const aside = hasPassword ? alternatives.find(({ name }) => name === "forgot-password") : undefined;
   const { min: minLength } = step.offers.passwordLength;
   const fields = described.fields.map((field) => ({
@@ -127,7 +129,8 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
       const label = buttonOf(t, name);
       return label === undefined ? [] : [{ name, label }];
     }),
-    alternatives: alternatives.filter((each) => each !== aside),
+    alternatives: alternatives.filter((each) => each !== aside && each !== instead),
+    instead: instead ?? false,
     timeLeft: expires_in > 0 && {
       text: t("timeLeft"),
       after: warnAfter(expires_in),

@@ -377,7 +377,7 @@ describe("the variables of providers", () => {
 });
 
 describe("a code by mail", () => {
-  it("is refused with the strict profile, and needs mail in production", () => {
+  it("is refused with the strict profile, and needs mail in production [D-MAILCODE-1]", () => {
     const signIn = { emailCode: true };
     expect(readConfiguration({ ...SMALLEST, signIn }).signIn.emailCode).toBe(true);
     expect(problemsWith({ signIn, profile: "strict" })).toEqual([

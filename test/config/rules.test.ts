@@ -405,6 +405,8 @@ describe("registration without a password", () => {
     const deployments = { oauth2: { url: first }, openid: { url: second } };
     const interactions = { registration: { passwordless: true }, ...more };
     expect(problemsIn({ deployments, interactions })).toEqual(expected);
+    // A code by mail signs in to an account with nothing but its address.
+    expect(problemsIn({ deployments, interactions, signIn: { emailCode: true } })).toEqual([]);
   });
 });
 

@@ -1,10 +1,14 @@
 /** What a code by mail is worth beside a password, a passkey and an app, and to an account that has nothing else. */
 import { describe, expect, it } from "@jest/globals";
+import { createSystemClock } from "../../core/clock.ts";
+import { addPhone } from "../../testing/add-passkey.ts";
 import { createAuthenticator } from "../../testing/authenticator.ts";
 import { atLogin, JsonVisitor, publicKeyOf, type Waiting } from "../interactions/json-visitor.ts";
-import { codeIn } from "../interactions/self-service.ts";
+import { codeIn, startSelfService } from "../interactions/self-service.ts";
+import { clientAt } from "./clients.ts";
 import { EmailCodeParty, enter, namesOf, OPERATOR, PASSWORD, SECRET } from "./email-code-party.ts";
 import { textOf } from "./methods-party.ts";
+import { NEWS, onLocalhost } from "./running-service.ts";
 
 const MFA = "urn:sign-in-service:acr:mfa";
 
@@ -285,5 +289,49 @@ describe("an account with nothing but its address", () => {
     const { body: done } = await visitor.act(back, "submit", { username: email, password: PASSWORD });
     expect(done.done).toBe(true);
     await expect(accounts.update(sub, { email_verified: false })).resolves.toMatchObject({ email });
+  });
+
+  it("registers where passkeys are off: the code is all [D-MAILCODE-17]", async () => {
+    const off = await startSelfService(
+      { registration: { passwordless: true }, passkeys: { enabled: false } },
+      { config: { signIn: { emailCode: true } } },
+    );
+    try {
+      const client = clientAt(off, "oauth2", NEWS);
+      const { visitor, step: register } = await atLogin(client, { prompt: "create" });
+      const email = party.newAddress();
+      const { body: confirm } = await visitor.act(register, "without-password", { email });
+      const code = codeIn(await off.mailTo(email));
+      const { body: done } = await visitor.act(confirm, "submit", { code });
+      expect(done.done).toBe(true);
+      await expect(off.service.accounts.findByLogin(email)).resolves.toMatchObject({ email_verified: true });
+    } finally {
+      await off.close();
+    }
+  });
+
+  it("is in none of its ways while codes by mail are off: its passkey stays, and nobody registers so [D-MAILCODE-19]", async () => {
+    const off = await startSelfService(
+      { registration: { passwordless: true } },
+      { deployments: onLocalhost },
+    );
+    try {
+      const { accounts } = off.service;
+      const { sub } = await accounts.import({ email: party.newAddress(), email_verified: true });
+      await addPhone(off, sub, createSystemClock());
+      const { passkeys = [] } = (await accounts.factors(sub)) ?? {};
+      const removed = accounts.removeFactor(sub, passkeys[0]?.id ?? "");
+      await expect(removed).rejects.toMatchObject({ code: "last_sign_in_method" });
+      const { visitor, step: register } = await atLogin(clientAt(off, "openid", NEWS), { prompt: "create" });
+      const email = party.newAddress();
+      const { body: confirm } = await visitor.act(register, "without-password", { email });
+      const { body: enrol } = await visitor.act(confirm, "submit", { code: codeIn(await off.mailTo(email)) });
+      expect(namesOf(enrol)).toEqual(["passkey", "register", "login"]);
+      const [href = ""] = (enrol.actions[0]?.href ?? "").split("?");
+      const forced = await visitor.post(`${href}?action=later`, { csrf: enrol.csrf });
+      expect([forced.status, await accounts.findByLogin(email)]).toEqual([400, undefined]);
+    } finally {
+      await off.close();
+    }
   });
 });

@@ -1,7 +1,8 @@
 /** Signing in with a code by mail: as a person, as a program, and as somebody who is not the person. */
 import { describe, expect, it } from "@jest/globals";
+import { koaBody } from "koa-body";
 import { atLogin, JsonVisitor } from "../interactions/json-visitor.ts";
-import { codeIn, startSelfService } from "../interactions/self-service.ts";
+import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
 import { clientAt } from "./clients.ts";
 import { EmailCodeParty, enter, namesOf } from "./email-code-party.ts";
 import { textOf } from "./methods-party.ts";
@@ -158,6 +159,46 @@ describe("a code by mail", () => {
       expect(plain.sent).toEqual([]);
     } finally {
       await plain.close();
+    }
+  });
+
+  it("is the same for `service.interactions`, in routes of a team's own [D-MAILCODE-1]", async () => {
+    const own: SelfService = await startSelfService(undefined, {
+      config: { signIn: { emailCode: true } },
+      host(application) {
+        application.use(koaBody());
+        application.use(async (ctx, next) => {
+          if (ctx.get("x-own") === "") return next();
+          const { interactions } = own.service;
+          const form = ctx.request.body as Readonly<Record<string, string>> | undefined;
+          const { csrf = "", action = "submit", ...values } = form ?? {};
+          ctx.body =
+            ctx.method === "GET"
+              ? await interactions.find(ctx)
+              : await interactions.submit(ctx, { csrf, action, values });
+          return undefined;
+        });
+      },
+    });
+    try {
+      const { email } = await own.service.accounts.import({ email: "own@example.org", email_verified: true });
+      const client = clientAt(own, "openid", NEWS);
+      const { visitor, step: login } = await atLogin(client, { scope: "openid" });
+      const [path = ""] = login.actions.flatMap(({ name, href }) => (name === "email-code" ? [href] : []));
+      const url = new URL(path, own.openid);
+      const act = async (values?: Readonly<Record<string, string>>) => {
+        const headers = { "x-own": "1", cookie: visitor.browser.jar.header(url), origin: url.origin };
+        const form = values && { method: "POST", body: new URLSearchParams({ csrf: login.csrf, ...values }) };
+        return (await (await fetch(url, { headers, ...form })).json()) as unknown;
+      };
+      await expect(act()).resolves.toMatchObject({ step: "email-code", fields: [{ name: "username" }] });
+      const code = { step: "email-code", username: email, fields: [{ name: "code" }] };
+      await expect(act({ username: email })).resolves.toMatchObject({ kind: "next", step: code });
+      await expect(act({ code: "00000000" })).resolves.toMatchObject({ kind: "invalid" });
+      const right = codeIn(await own.mailTo(email));
+      await expect(act({ code: right })).resolves.toMatchObject({ kind: "done" });
+    } finally {
+      await own.close();
     }
   });
 });
