@@ -299,7 +299,7 @@ async function serve(
     const handler = crossOrigin?.isPreflight ? answerPreflight : handlerFor(ctx.method, destination);
     ctx.set("Cache-Control", "no-store");
     if (ctx.method === "POST") leave = await receive(exchange);
-    await limit.hold(run(exchange, handler));
+    await limit.hold(() => run(exchange, handler));
   } catch (error) {
     restoreHeaders(exchange, headers);
     ctx.body = null;

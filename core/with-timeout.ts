@@ -35,8 +35,8 @@ export function withTimeout<T>(timeoutMs: number, work: Promise<T>, late: () => 
 
 /** A time limit that stops while something else is waited for, and then begins again. */
 export interface TimeLimit {
-  /** Waits for `work` within the limit. After that, `work` continues and its outcome is ignored. */
-  hold<T>(work: Promise<T>): Promise<T>;
+  /** Runs `work` within the limit. After that, `work` continues and its outcome is ignored. */
+  hold<T>(work: () => Promise<T>): Promise<T>;
   /** Runs `work` without the limit, which begins again afterwards. */
   lift<T>(work: () => Promise<T>): Promise<T>;
 }
@@ -56,7 +56,7 @@ export function createTimeLimit(timeoutMs: number, late: () => Error): TimeLimit
     async hold(work) {
       start();
       try {
-        return await Promise.race([work, end]);
+        return await Promise.race([work(), end]);
       } finally {
         isOver = true;
         stop();

@@ -13,7 +13,7 @@ import { type Reply, send, unreadable } from "./reply.ts";
 import type { PageServices } from "./services.ts";
 import type { Arrival } from "./steps/provider.ts";
 import { languageOf } from "./steps/step.ts";
-import { callbackPath, type EndedTrip, type Trips } from "./trips.ts";
+import { callbackPath, type EndedTrip } from "./trips.ts";
 
 /** Where the account page of a linking goes on. */
 export const LINK_PATH = "/account/identities/link";
@@ -36,7 +36,7 @@ export function createProviderCallback(
     units,
     upstream,
     trips,
-  }: Pick<PageServices, "flow" | "pages" | "units" | "upstream"> & { readonly trips: Trips },
+  }: Pick<PageServices, "flow" | "pages" | "units" | "upstream" | "trips">,
   findSignedIn: FindSignedIn,
 ): ProviderCallback {
   /** What the provider says, after ten seconds at most. */
@@ -81,8 +81,9 @@ export function createProviderCallback(
     const { uid: provider = "" } = ctx.exchange;
     const trip = await trips.end(ctx, provider, answer.get("state") ?? "");
     if (trip === "elsewhere") return { kind: "gone", ended: { reason: trip } };
+    // It has ended, or was never begun: nothing says which.
     if (trip === "gone" || !(await isInSession(ctx, trip)))
-      return { kind: "gone", ended: { reason: ctx.req.headers.cookie ? "expired" : "no-cookies" } };
+      return ctx.req.headers.cookie ? { kind: "gone" } : { kind: "gone", ended: { reason: "no-cookies" } };
     const arrival = await ask(ctx, trip, answer);
     const { owner } = trip;
     if (owner.kind === "sign-in") return toSignIn(ctx, { uid: owner.uid, trip, arrival });

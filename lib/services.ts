@@ -70,7 +70,7 @@ export function createHttpServices(
     () => keys.signing.inForce(),
   );
   currentProvider();
-  const provider = { ...below, currentProvider, ...cookiesOf(below) };
+  const provider = { ...below, currentProvider, ...cookiesOf(below), trips: createTrips(below) };
   return {
     ...provider,
     ...signInSteps(provider),
@@ -80,7 +80,7 @@ export function createHttpServices(
 }
 
 /** The parts that the pages are built from. */
-type PageParts = ProviderServices & Pick<Services, "pages" | "links" | "devices">;
+type PageParts = ProviderServices & Pick<Services, "pages" | "links" | "devices" | "trips">;
 
 /** The steps of a sign-in, and the page that links in mail lead to. */
 function signInSteps(
@@ -106,7 +106,6 @@ function signInSteps(
     offers,
     forms: createSigner(keys.forms),
     seals: createRequestSeals(formKeys(services, "sign-in again"), services.clock),
-    trips: createTrips(services),
   };
   const ended = createEndedSignIns(services, parts.seals);
   const flow = createSignInFlow({ ...parts, protocol: createSignInProtocol(services, parts) });

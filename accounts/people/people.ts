@@ -17,6 +17,8 @@ export interface People {
   readonly registrations?: Registrations;
   /** Missing without `signIn.emailCode`, and without mail. */
   readonly signInCodes?: SignInCodes;
+  /** The same where nobody can sign in so: for somebody whose provider does not prove a recent sign-in, and who has nothing else. */
+  readonly freshCodes?: SignInCodes;
   /** Missing without mail. */
   readonly passwordResets?: PasswordResets;
   /** Missing without mail. */
@@ -48,12 +50,14 @@ export function createPeople(services: PeopleServices, identities: Identities): 
       "mail.allowClearText is on: reset links and the mail server's password can be read on the way to it",
     );
   const settings = registration === true ? {} : registration;
+  const codes = createSignInCodes(services);
   return {
     confirmations,
     ...(settings !== false && {
       registrations: createRegistrations(services, settings),
     }),
-    ...(signIn.emailCode && profile !== "strict" && { signInCodes: createSignInCodes(services) }),
+    ...(signIn.emailCode && profile !== "strict" && { signInCodes: codes }),
+    freshCodes: codes,
     linking: createLinking(services, identities),
     passwordResets: createPasswordResets(services),
     addressChanges: createAddressChanges(services, dotlessDomains(configuration)),

@@ -364,6 +364,10 @@ export function stepSamples(text: Text): readonly Sample[] {
     }),
     ...steps("provider-fresh", {
       "provider-fresh": { signIn: { providers }, state: { proven: fedOf(text, proven) } },
+      "provider-fresh-mailed": {
+        signIn: { providers },
+        state: { proven: fedOf(text, proven), mailed: true },
+      },
       "provider-fresh-wrong": {
         signIn: { providers },
         state: { proven: fedOf(text, proven) },

@@ -9,6 +9,7 @@ import type { Translator } from "../../core/texts.ts";
 import type { DescribedField, DescribedMethod, DescribedProblem, StepDescription } from "./described-step.ts";
 import { askedName } from "./email-code.ts";
 import { offeredFactors } from "./enrol.ts";
+import { CHOOSES } from "./provider.ts";
 import { SIGN_IN_WAYS } from "./sign-in-ways.ts";
 import {
   type ConsentApi,
@@ -18,7 +19,6 @@ import {
   type PresentStep,
   type Problem,
   providersAt,
-  type ProviderProblem,
   type RunningSignIn,
   type SignInMethod,
   type StepName,
@@ -158,9 +158,6 @@ function actionLabel(t: Translator, step: PresentStep, action: string): string {
   return own || (buttonOf(t, action) ?? firstText(t, keys, { provider: nameOfProvider(t, signIn) }));
 }
 
-/** The problems that another account at the provider may not have. */
-const CHOOSES: ReadonlySet<string | undefined> = new Set<ProviderProblem>(["not-among", "of-another"]);
-
 /** The provider that the step is about. It may be offered no longer. */
 function nameOfProvider(
   t: Translator,
@@ -279,7 +276,12 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
     const list = new Intl.ListFormat(t.locale, { type: "disjunction" }).format(organizations);
     return [t(`provider-problem.${problem}.named`, { organizations: list })];
   },
-  "provider-fresh": (t, { signIn }) => [t("provider-fresh.text", { provider: nameOfProvider(t, signIn) })],
+  "provider-fresh"(t, { signIn }) {
+    const provider = nameOfProvider(t, signIn);
+    return [
+      signIn.state.mailed ? t("provider-fresh.mailed", { provider }) : t("provider-fresh.text", { provider }),
+    ];
+  },
   "offer-passkey": (t) => [t("offer-passkey.text"), t("offer-passkey.effect")],
   "enrol-confirm"(t, step) {
     const values = { client: step.signIn.client.name, email: sentTo(step.signIn) };

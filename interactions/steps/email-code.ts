@@ -3,8 +3,10 @@
  * time. A sign-in has one code: a new one replaces it (decisions.md, Signing in with a code by mail).
  */
 import { shownEmail, trimmed } from "../../accounts/names.ts";
+import type { SignInCodes } from "../../accounts/people/sign-in-codes.ts";
 import { outranksMail, WAYS } from "../../accounts/ways/ways.ts";
 import { seconds } from "../../core/clock.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
 import { AMR_EMAIL } from "../../provider/authentication.ts";
 import { codeField, wrongCode } from "./confirm-email.ts";
 import { proceed } from "./sign-in.ts";
@@ -95,22 +97,37 @@ async function send(
   return { kind: "next", state: { ...rest, step: "email-code", mailed: true } };
 }
 
+/** Signs the person in with the code that was sent. */
 async function use(entry: Entry, services: StepServices, name: string): Promise<Outcome> {
-  const { ctx, signIn, values } = entry;
-  const { devices, events, people, units, configuration } = services;
-  const { client_id } = signIn.client;
+  const { people, configuration } = services;
   if (people.signInCodes === undefined) return { kind: "gone" };
-  const used = await people.signInCodes.use(signIn.uid, name, values.get("code") ?? "", {
+  return proveByCode(entry, services, people.signInCodes, name, (record) =>
+    proceed(entry, services, record, {
+      at: seconds(configuration.clock),
+      amr: AMR_EMAIL,
+      ...(entry.values.get(CAN_ADD_PASSKEY) === "true" && { canAddPasskey: true }),
+    }),
+  );
+}
+
+/** Uses up the code that was typed. @param then what a right one leads to. */
+export async function proveByCode(
+  entry: Entry,
+  services: StepServices,
+  codes: SignInCodes,
+  name: string,
+  then: (record: AccountRecord) => Promise<Outcome>,
+): Promise<Outcome> {
+  const { ctx, signIn, values } = entry;
+  const { devices, events, units } = services;
+  const { client_id } = signIn.client;
+  const used = await codes.use(signIn.uid, name, values.get("code") ?? "", {
     ...askedAt(entry, services),
     ...(devices.has(ctx) && { device: (account) => devices.readAtForm(ctx, account) }),
   });
   if (used.kind === "right") {
     units.required().refund(used.attempt);
-    return proceed(entry, services, used.record, {
-      at: seconds(configuration.clock),
-      amr: AMR_EMAIL,
-      ...(values.get(CAN_ADD_PASSKEY) === "true" && { canAddPasskey: true }),
-    });
+    return then(used.record);
   }
   events.emit("sign_in.failure", {
     reason: used.kind === "limited" ? "limited" : "credentials",

@@ -41,7 +41,7 @@ export const providerWay: SignInWay = {
   action: "provider",
   needs: "reauthenticate.needs.provider",
   isOpen: ({ providers = [] }) => providers.length > 0,
-  submit: leave,
+  submit: (entry, services, step) => leave(entry, services, step),
 };
 
 /** Why nobody came in, with a way on. Nothing has changed. */
@@ -60,7 +60,8 @@ export const providerProblem: Step = {
     const { key = "", from = "login" } = state.provider ?? {};
     if (entry.action === "another-way")
       return { kind: "next", state: { ...withoutProvider(state), step: from } };
-    return leave({ ...entry, values: new Map([[PROVIDER, key]]) }, services, from);
+    const again = { ...entry, values: new Map([[PROVIDER, key]]) };
+    return leave(again, services, from, CHOOSES.has(state.provider?.problem) ? { asks: true } : {});
   },
 };
 
@@ -70,8 +71,19 @@ function withoutProvider(state: SignInState): SignInState {
   return step === "login" ? { ...rest, step } : rest;
 }
 
-/** Leaves for the provider. Nothing goes there without this. */
-async function leave(entry: Entry, services: StepServices, step: SignInStep): Promise<Outcome> {
+/** The problems that another account at the provider may not have. */
+export const CHOOSES: ReadonlySet<string | undefined> = new Set<ProviderProblem>(["not-among", "of-another"]);
+
+/**
+ * Leaves for the provider. Nothing goes there without this.
+ * @param how.asks the provider asks who it is, also somebody who is signed in there.
+ */
+async function leave(
+  entry: Entry,
+  services: StepServices,
+  step: SignInStep,
+  { asks = false }: { readonly asks?: boolean } = {},
+): Promise<Outcome> {
   const { ctx, signIn, values, locale } = entry;
   const { trips, protocol, events, audit } = services;
   const key = values.get(PROVIDER);
@@ -89,7 +101,8 @@ async function leave(entry: Entry, services: StepServices, step: SignInStep): Pr
     ...(step === "reauthenticate" && { sub: account?.sub ?? "" }),
   } as const;
   try {
-    const begun = await trips.begin(ctx, { provider, owner, maxAge, loginHint, locale });
+    const age = asks ? 0 : maxAge;
+    const begun = await trips.begin(ctx, { provider, owner, maxAge: age, loginHint, locale });
     if (begun.kind === "begun") {
       // In the commit of the trip: a sign-in that has ended begins none.
       protocol.keep(signIn, withoutProvider(signIn.state));

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
-import { withTimeout } from "../../core/with-timeout.ts";
+import { createTimeLimit, withTimeout } from "../../core/with-timeout.ts";
 import { COMMIT_TIMEOUT_MS, WORK_TIMEOUT_MS } from "../../compat/routes.ts";
 import { StorageUnavailable } from "../../core/errors.ts";
 
@@ -53,6 +53,50 @@ describe("the time limit of a request", () => {
   it("leaves no timer after the work succeeds or fails", async () => {
     await inTime(Promise.resolve());
     await expect(inTime(Promise.reject(new TypeError("its own")))).rejects.toThrow("its own");
+    expect(jest.getTimerCount()).toBe(0);
+  });
+});
+
+const limited = () => createTimeLimit(WORK_TIMEOUT_MS, () => new StorageUnavailable("late"));
+
+describe("waiting for a server of somebody else", () => {
+  it("takes no time from the request, which has all of it again afterwards [D-PROV-85]", async () => {
+    const limit = limited();
+    const elsewhere = Promise.withResolvers<void>();
+    const work = Promise.withResolvers<string>();
+    let outcome: unknown;
+    const handle = async (): Promise<string> => {
+      await limit.lift(() => elsewhere.promise);
+      return work.promise;
+    };
+    const request = limit.hold(handle).then((value) => (outcome = value));
+    await jest.advanceTimersByTimeAsync(2 * WORK_TIMEOUT_MS);
+    elsewhere.resolve();
+    await jest.advanceTimersByTimeAsync(WORK_TIMEOUT_MS - 1);
+    expect(outcome).toBeUndefined();
+    work.resolve("done");
+    await request;
+    expect([outcome, jest.getTimerCount()]).toEqual(["done", 0]);
+  });
+
+  it("is followed by the time limit of the rest, also after a failure there", async () => {
+    const limit = limited();
+    const never = new Promise<void>(() => undefined);
+    const request = limit
+      .hold(() => limit.lift(() => Promise.reject(new TypeError("there"))).catch(() => never))
+      .catch((error: unknown) => error);
+    await jest.advanceTimersByTimeAsync(WORK_TIMEOUT_MS);
+    expect(await request).toMatchObject({ code: "storage_unavailable" });
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  it("that goes on after the answer starts no timer", async () => {
+    const limit = limited();
+    const elsewhere = Promise.withResolvers<void>();
+    const left = limit.lift(() => elsewhere.promise);
+    await limit.hold(() => Promise.resolve());
+    elsewhere.resolve();
+    await left;
     expect(jest.getTimerCount()).toBe(0);
   });
 });

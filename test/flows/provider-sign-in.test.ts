@@ -6,10 +6,11 @@ import type { Browser } from "../../testing/browser/browser.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import type { RequestParameters } from "../../testing/test-client.ts";
 import { totpCode } from "../../testing/totp-code.ts";
+import { codeIn, startSelfService } from "../interactions/self-service.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
 import { clientAt } from "./clients.ts";
-import { leaveFor, type ProviderParty, startWithProvider } from "./provider-party.ts";
-import { ADA, NEWS, VAULT } from "./running-service.ts";
+import { leaveFor, linkTo, type ProviderParty, startWithProvider } from "./provider-party.ts";
+import { ADA, NEWS, onLocalhost, UNLIMITED, VAULT } from "./running-service.ts";
 
 const ADA_THERE = { sub: "ada-there", email: "ada@corp.example" };
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
@@ -267,6 +268,38 @@ describe("a recent sign-in", () => {
     await typeCode(browser);
     expect(await claimsOf(browser)).toMatchObject({ amr: ["fed", "otp", "mfa"], auth_time: now() });
   });
+
+  it.each([false, true])(
+    "takes a code by mail of an account with neither password nor factor, with signIn.emailCode %j [D-PROV-88]",
+    async (emailCode) => {
+      const mailing = await startSelfService(
+        { registration: {} },
+        {
+          config: {
+            clock,
+            rateLimits: UNLIMITED,
+            signIn: { emailCode },
+            providers: { corp: party.provider.settings },
+          },
+          deployments: onLocalhost,
+        },
+      );
+      const email = "eve@example.com";
+      const { sub } = await mailing.service.accounts.import({ email, email_verified: true });
+      await linkTo(mailing, sub, { provider: "corp", issuer: party.provider.issuer, subject: "eve-there" });
+      party.provider.signIn({ sub: "eve-there", auth_time: null });
+      const news = clientAt(mailing, "openid", NEWS);
+      const browser = news.browser();
+      await leaveFor(await browser.get(news.authorizeUrl({ scope: "openid", prompt: "login" })));
+      expect(browser.title).toBe("Confirm that it’s you");
+      await browser.submit(browser.form("code"), { code: "WRONGCOD" });
+      expect([browser.status, browser.location]).toEqual([400, undefined]);
+      const code = codeIn(await mailing.mailTo(email));
+      await browser.submit(browser.form("code"), { code });
+      const { id_token = "" } = await news.tokensOf(browser);
+      expect(decodeJwt(id_token)).toMatchObject({ amr: ["fed"], auth_time: now() });
+    },
+  );
 
   it("that the person gives up is login_required [D-PROV-88]", async () => {
     party.provider.signIn({ ...ADA_THERE, auth_time: null });

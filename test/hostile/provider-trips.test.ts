@@ -156,7 +156,7 @@ describe("the answer of a provider", () => {
       const before = await trips();
       const callback = `${party.openid}/providers/corp/callback`;
       await browser.get(`${callback}?${new URLSearchParams({ state, code: "x" })}`);
-      expect([browser.status, browser.title]).toEqual([400, "This sign-in has run out of time"]);
+      expect([browser.status, browser.title]).toEqual([400, "Please start again"]);
       expect([await trips(), tokenRequests()]).toEqual([before, 0]);
       const { status } = await send(`${callback}?state=a&state=b`);
       expect(status).toBe(400);
