@@ -37,6 +37,8 @@ interface ConfirmLocals {
   readonly email?: string;
   /** `undo-identity`: the provider. */
   readonly provider?: Label;
+  /** The account signs in at its provider only: no password ends, and none is chosen. */
+  readonly isOnly?: boolean;
   /** The form that undoes the change. */
   readonly form?: { readonly action: string; readonly csrf: string };
   /** Why the change can't be undone: another account has the address, or the account is disabled. */
@@ -72,6 +74,7 @@ export const confirmPage: DescribedPage<ConfirmLocals> = {
     return {
       heading: t(heading, values),
       text: t(text, values),
+      effect: effectOf(t, locals),
       layout: "end",
       accountUrl,
       submit: submit === undefined ? "" : t(submit, values),
@@ -81,6 +84,9 @@ export const confirmPage: DescribedPage<ConfirmLocals> = {
   },
   describe: describeUndo,
 };
+
+const effectOf = (t: Translator, { isOnly = false }: ConfirmLocals): string =>
+  isOnly ? t("undo.effect.only") : t("undo.effect");
 
 const valuesOf = (t: Translator, { email = "", provider = "" }: ConfirmLocals) => ({
   email,
@@ -96,7 +102,7 @@ function describeUndo(t: Translator, locals: ConfirmLocals): StepDescription {
     step: "undo",
     client: NO_CLIENT,
     title: t(heading, values),
-    text: [t(text, values), t("undo.effect")].join("\n"),
+    text: [t(text, values), effectOf(t, locals)].join("\n"),
     fields: [],
     problems: problem === undefined ? [] : [{ code: problem, text: t(`undo.${problem}`), fields: [] }],
     actions: [{ name: "submit", label: t(submit, values), method: "POST", href: form?.action ?? "" }],
@@ -121,11 +127,12 @@ interface Undoable {
   readonly email?: string;
   /** The key of the provider. */
   readonly provider?: string;
+  readonly isOnly?: boolean;
 }
 
 /** A change that a link undoes. */
 interface Undoing {
-  readonly shown: Pick<ConfirmLocals, "kind" | "email" | "provider">;
+  readonly shown: Pick<ConfirmLocals, "kind" | "email" | "provider" | "isOnly">;
   readonly by: Pick<AddressChanges | Enrolments | Identities, "undo"> | undefined;
 }
 
@@ -179,9 +186,9 @@ export function createConfirmHandlers(
     if (purpose === "address-undo")
       return { shown: { kind: "undo", email: shownEmail(extra.email ?? "") }, by: people.addressChanges };
     if (purpose !== "identity-undo") return undefined;
-    const { provider = "" } = extra;
+    const { provider = "", isOnly = false } = extra;
     const name = configuration.providers.find(({ key }) => key === provider)?.name ?? provider;
-    return { shown: { kind: "undo-identity", provider: name }, by: identities };
+    return { shown: { kind: "undo-identity", provider: name, isOnly }, by: identities };
   }
 
   /** Asks whether to undo a change. */
@@ -267,8 +274,12 @@ export function createConfirmHandlers(
     return passwordStep(ctx, { link, username: shownEmail(extra.email ?? "") });
   }
 
-  /** The change is undone: the person chooses a new password. */
-  async function undone(ctx: ServiceContext, reset: string): Promise<Reply> {
+  /** The change is undone: the person chooses a new password, or signs in at their provider. */
+  async function undone(ctx: ServiceContext, reset: string | null): Promise<Reply> {
+    if (reset === null) {
+      links.clear(ctx);
+      return { kind: "leave", location: `${ctx.exchange.deployment.path}/account` };
+    }
     links.write(ctx, reset);
     const pending = await people.confirmations.findByLink<Undoable>(reset);
     if (pending === undefined) return gone(ctx);

@@ -29,6 +29,7 @@ import {
   WAYS,
   withoutWays,
 } from "../ways/ways.ts";
+import { onlyProvider } from "../providers.ts";
 import type { AccountServices } from "../services.ts";
 import type { FactorWriter } from "./factor-writer.ts";
 import {
@@ -59,7 +60,7 @@ export function createAccountFactors(
 ): { readonly operations: FactorOperations; readonly internals: FactorChanges } {
   const { configuration, storage, clock } = services;
   const { records, directory } = storage;
-  const allowed = { emailCode: usesEmailCodes(services) };
+  const allowed = { emailCode: usesEmailCodes(services), providers: configuration.providers };
   // With `strict`, third parties and operators need a second factor.
   const { profile, operators } = configuration;
 
@@ -112,6 +113,7 @@ export function createAccountFactors(
       // Operators may remove everything: with the confirmed address, the person can set a password.
       if (id !== undefined && canSignIn(before, allowed) && !canSignIn(left.account, allowed))
         return { refused: "last_sign_in_method" };
+      if (isOwner && id !== undefined && isOnlyWayIn(before, id)) return { refused: "last_sign_in_method" };
       if (
         hasSecondFactor(before) &&
         !hasSecondFactor(left.account) &&
@@ -129,6 +131,13 @@ export function createAccountFactors(
       const mails = await changes.notices(tx, before, { change: `${kind}-removed`, ...detail });
       return { action, record, keepSession, mails, detail };
     });
+
+  /** Whether this is an identity of the provider that the account signs in with and with nothing else. */
+  function isOnlyWayIn(account: AccountRecord, id: string): boolean {
+    const only = onlyProvider(configuration, account);
+    const link = account.ways.provider?.links.find((each) => each.id === id);
+    return link !== undefined && link.provider === only?.key;
+  }
 
   /** Whether the person needs a second factor: as an operator, or for a client of a service that they use. */
   async function isRequiredOf({ sub, services: used }: AccountRecord): Promise<boolean> {

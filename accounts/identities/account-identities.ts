@@ -18,6 +18,7 @@ import { noAccount, withoutSessions, withPassword } from "../account-access.ts";
 import type { AccountWriter } from "../account-change.ts";
 import { withReview } from "../factors/factor.ts";
 import type { FactorWriter } from "../factors/factor-writer.ts";
+import { onlyProvider } from "../providers.ts";
 import type { accounts } from "../operations/accounts.ts";
 import type { Identity } from "../operations/identities.ts";
 import type { Handlers } from "../operations/operation.ts";
@@ -69,14 +70,16 @@ export function createAccountIdentities(
             throw error;
           }
           if (links.some((link) => link.provider === provider)) return { refused: "full" };
+          const isOnly = onlyProvider(configuration, before) !== undefined;
           const undo = await changes.undoLink(tx, before, {
             purpose: "identity-undo",
             subject: addition.link.id,
-            extra: { sub, provider } satisfies UndoableLink,
+            extra: { sub, provider, ...(isOnly && { isOnly: true as const }) } satisfies UndoableLink,
           });
           const address = identity.email;
           const params = {
             provider,
+            ...(isOnly && { only: "1" }),
             ...(address !== undefined && emailProblem(address) === undefined && { address }),
           };
           const mails = await changes.notices(tx, before, params, { kind: "identity-linked", undo });

@@ -15,6 +15,7 @@ import type { ChangedFactors, OwnFactorChange, UnchangedFactors } from "../facto
 import { isDisabled, stateOf } from "../account.ts";
 import type { Unproven } from "../people/confirmations.ts";
 import { type AskedAt, callerAs, type Limited, refusalOf } from "../people/requests.ts";
+import { onlyProvider } from "../providers.ts";
 import type { AccountServices } from "../services.ts";
 import {
   isLinkedLately,
@@ -32,7 +33,9 @@ export interface LinkedIdentity extends Omit<StoredIdentity, "sub" | "sealed"> {
 }
 
 /** What became of "This wasn't me". */
-type Undone = { readonly kind: "undone"; readonly reset: string } | { readonly kind: "blocked" };
+type Undone =
+  /** `reset`: the token of a link to choose a new password. `null`: the account signs in at its provider only. */
+  { readonly kind: "undone"; readonly reset: string | null } | { readonly kind: "blocked" };
 
 /** Each call rejects with `StorageUnavailable` when the storage fails. */
 export interface Identities {
@@ -58,8 +61,7 @@ export interface Identities {
   /**
    * Undoes a linking with the link from the mail about it, within seven days and in any browser: the identity is unlinked, and
    * all codes, tokens, sessions and the password end.
-   * @returns `undone` with the token of a link to choose a new password, for this browser; `blocked`: the account is
-   * disabled, and nothing was changed.
+   * @returns `undone`: go on in this browser; `blocked`: the account is disabled, and nothing was changed.
    */
   undo(link: string, at: AskedAt): Promise<Undone | Unproven>;
   /**
@@ -77,10 +79,10 @@ export interface Identities {
 export function createIdentities(
   services: Pick<
     AccountServices,
-    "storage" | "clock" | "sealer" | "accounts" | "confirmations" | "limits" | "audit"
+    "configuration" | "storage" | "clock" | "sealer" | "accounts" | "confirmations" | "limits" | "audit"
   >,
 ): Identities {
-  const { storage, clock, sealer, accounts, confirmations, limits } = services;
+  const { configuration, storage, clock, sealer, accounts, confirmations, limits } = services;
   const { records } = storage;
 
   /** Undoes a linking, and makes the link to choose a new password. */
@@ -95,6 +97,7 @@ export function createIdentities(
       const current = await tx.get(ACCOUNT.ref(sub));
       return { kind: current !== undefined && isDisabled(current) ? "blocked" : "gone" };
     }
+    if (onlyProvider(configuration, account) !== undefined) return { kind: "undone", reset: null };
     const extra = stateOf(account);
     const reset = confirmations.prepare({ purpose: "password-reset", subject: sub, extra });
     tx.overwrite(reset.record);

@@ -91,7 +91,10 @@ export function isLinkedLately({ linked_at }: Pick<IdentityLink, "linked_at">, c
 /** What the link of the mail about a linking undoes. */
 export interface UndoableLink {
   readonly sub: string;
+  /** Its key. */
   readonly provider: string;
+  /** The account signed in at its provider only: no password follows. */
+  readonly isOnly?: true;
 }
 
 /** What a new identity changes, and the record that goes with it. */

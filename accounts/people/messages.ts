@@ -163,7 +163,12 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
             name: values.name,
             address: values.params["address"],
           }),
-      ...wasNotMe(values, values.t("mail.identity.undo", { name: values.name })),
+      ...wasNotMe(
+        values,
+        values.params["only"] === undefined
+          ? values.t("mail.identity.undo", { name: values.name })
+          : values.t("mail.identity.undo.only", { name: values.name }),
+      ),
     ]),
   "recovery-code-used": (values) =>
     noticeWithLink(values, "recovery", {

@@ -326,9 +326,21 @@ export function hasWay(account: WayOwner, is: (way: Way) => boolean): boolean {
   return allWays().some((way) => is(way) && way.ids(account).length > 0);
 }
 
-/** Whether the account can sign in. @param allowed Default: codes by mail are off. */
-export function canSignIn(account: WayOwner, allowed: Pick<AllowedWays, "emailCode"> = {}): boolean {
-  return hasWay(account, (way) => way.signsIn && isOnFor(way, allowed));
+/**
+ * Whether the account can sign in.
+ * @param allowed.providers those that are configured: an identity of another one signs nobody in. Default: all are.
+ * @param allowed.emailCode default: codes by mail are off.
+ */
+export function canSignIn(
+  account: WayOwner,
+  allowed: Pick<AllowedWays, "emailCode"> & { readonly providers?: readonly { readonly key: string }[] } = {},
+): boolean {
+  const { providers } = allowed;
+  const isKnown = (link: IdentityLink): boolean =>
+    providers?.some(({ key }) => key === link.provider) ?? true;
+  const provider = { links: linksOf(account).filter(isKnown) };
+  const usable = { ...account, ways: { ...account.ways, provider } };
+  return hasWay(usable, (way) => way.signsIn && isOnFor(way, allowed));
 }
 
 /** For {@link hasWay} and {@link hasShown}. */

@@ -12,7 +12,7 @@ beforeEach(() => party.open());
 afterEach(() => party.close());
 
 describe("an identity", () => {
-  it("is found with the account that it is linked to, and is one of its ways to sign in", async () => {
+  it("is found with the account that it is linked to, and is one of its ways to sign in [D-PROV-61]", async () => {
     const linked = await party.link();
     const { sessions_generation } = await party.record();
     expect(linked).toEqual({
@@ -51,7 +51,7 @@ describe("an identity", () => {
     ],
     ["spaces around it", { subject: "1" }, { subject: " 1" }],
     ["the name of a member of every object", { subject: "constructor" }, { subject: "__proto__" }],
-  ])("is another one with %s", async (_what, one, two) => {
+  ])("is another one with %s [D-PROV-50]", async (_what, one, two) => {
     await party.link(other(one));
     await expect(party.ownerOf(other(two))).resolves.toBeUndefined();
     await expect(party.ownerOf(other(one))).resolves.toBe(party.sub);
@@ -63,7 +63,7 @@ describe("an identity", () => {
     ["a subject of 10 kB", { subject: "x".repeat(10_240) }],
     ["an issuer of 10 kB", { issuer: `https://${"x".repeat(10_240)}` }],
     ["half of a character", { subject: "\uD83D" }],
-  ])("with %s is nobody's, and can't be linked", async (_what, parts) => {
+  ])("with %s is nobody's, and can't be linked [D-PROV-50]", async (_what, parts) => {
     await expect(party.ownerOf(other(parts))).resolves.toBeUndefined();
     await expect(party.link(other(parts))).rejects.toMatchObject({ code: "invalid_argument" });
     await expect(party.register({}, other(parts))).rejects.toMatchObject({ code: "invalid_argument" });
@@ -92,7 +92,7 @@ describe("a registration with an identity", () => {
     expect(items).toMatchObject([{ action: "account.registered", detail: { provider: "google" } }]);
   });
 
-  it("makes one account of two first sign-ins at once, and the other one goes on without", async () => {
+  it("makes one account of two first sign-ins at once, and the other one goes on without [D-PROV-51]", async () => {
     const results = await Promise.allSettled(
       ["a", "b", "c", "d"].map((name) => party.register({ email: `${name}@example.com` })),
     );
@@ -124,7 +124,7 @@ describe("a registration with an identity", () => {
 });
 
 describe("linking", () => {
-  it("refuses an identity of another account, which keeps it, also of two at once", async () => {
+  it("refuses an identity of another account, which keeps it, also of two at once [D-PROV-52]", async () => {
     const eve = await party.stage.accounts.create({ email: "eve@example.com", password: PASSWORD });
     const kinds = (await Promise.all([party.link(ada), party.link(ada, eve.sub)])).map(({ kind }) => kind);
     expect(kinds.toSorted()).toEqual(["linked", "taken"]);
@@ -137,7 +137,7 @@ describe("linking", () => {
     expect(await party.stored()).toBe(1);
   });
 
-  it("takes one identity of each provider, also of two at once", async () => {
+  it("takes one identity of each provider, also of two at once [D-PROV-53]", async () => {
     const as = await party.state();
     const two = [ada, other({ subject: "2" })].map((each) =>
       party.stage.identities.link(party.sub, each, as, AT),
@@ -164,7 +164,7 @@ describe("linking", () => {
     expect(await party.stored()).toBe(0);
   });
 
-  it("ends all other sessions and remembered browsers", async () => {
+  it("ends all other sessions and remembered browsers [D-PROV-54]", async () => {
     await party.stage.accounts.addApp(party.sub, { secret: SECRET });
     const before = await party.record();
     const result = await party.link();
@@ -190,7 +190,7 @@ describe("unlinking", () => {
     expect(items).toMatchObject([{ action: "account.identity_unlinked", detail: { provider: "google" } }]);
   });
 
-  it("refuses the last way to sign in, also of two at once", async () => {
+  it("refuses the last way to sign in, also of two at once [D-PROV-58]", async () => {
     const { record } = await party.register();
     await expect(party.unlink(ada, record.sub)).resolves.toEqual({ kind: "last_sign_in_method" });
     await party.link(corp, record.sub);
@@ -201,6 +201,12 @@ describe("unlinking", () => {
     );
     expect(results.map(({ kind }) => kind).toSorted()).toEqual(["changed", "stale"]);
     expect(canSignIn(await party.record(record.sub))).toBe(true);
+  });
+
+  it("counts no identity of a provider that is not configured any more", async () => {
+    const { record } = await party.register();
+    await party.link(other({ provider: "gone", issuer: "https://gone.example" }), record.sub);
+    await expect(party.unlink(ada, record.sub)).resolves.toEqual({ kind: "last_sign_in_method" });
   });
 
   it("is not something that removing all factors does", async () => {
@@ -216,7 +222,7 @@ describe("unlinking", () => {
     });
   });
 
-  it("goes with the account, and who comes back gets a new one", async () => {
+  it("goes with the account, and who comes back gets a new one [D-PROV-59]", async () => {
     const { record } = await party.register();
     await party.stage.accounts.delete(record.sub);
     expect([await party.ownerOf(ada), await party.stored()]).toEqual([undefined, 0]);
@@ -239,7 +245,7 @@ describe("a sign-in with an identity", () => {
     expect(await party.stored()).toBe(1);
   });
 
-  it("is of another generation once the identity is unlinked", async () => {
+  it("is of another generation once the identity is unlinked [D-PROV-65]", async () => {
     await party.link();
     const found = await party.stage.identities.find(ada);
     const [identity] = await party.stage.identities.list(party.sub);
@@ -267,7 +273,7 @@ describe("operators", () => {
     await expect(party.stage.accounts.identities(crypto.randomUUID())).resolves.toEqual([]);
   });
 
-  it("link an identity ahead, with the mail that undoes it", async () => {
+  it("link an identity ahead, with the mail that undoes it [D-PROV-63]", async () => {
     const { accounts } = party.stage;
     const made = await accounts.linkIdentity(party.sub, { provider: "google", subject: "1" });
     await expect(accounts.identities(party.sub)).resolves.toEqual([made]);

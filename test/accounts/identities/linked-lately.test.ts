@@ -37,7 +37,7 @@ async function withThree(): Promise<string> {
 }
 const left = async (of: string) => (await party.stage.identities.list(of)).map(({ provider }) => provider);
 describe("the mail about a link", () => {
-  it("names the provider and the address there, and its link undoes it", async () => {
+  it("names the provider and the address there, and its link undoes it [D-PROV-55]", async () => {
     await party.link();
     const { kind, to, mail, link: token } = await party.stage.mail();
     expect([kind, to, mail.params]).toEqual([
@@ -47,7 +47,7 @@ describe("the mail about a link", () => {
     ]);
     const before = await party.record();
     const undone = await party.stage.identities.undo(token, AT);
-    const { reset } = undone as Extract<typeof undone, { kind: "undone" }>;
+    const { reset } = undone as { readonly reset: string };
     const after = await party.record();
     expect([kindsOf(after), await party.ownerOf(ada), await party.stored()]).toEqual([[], undefined, 0]);
     expect(after.sessions_generation).toBeGreaterThan(before.sessions_generation);
@@ -101,7 +101,7 @@ describe("the mail about a link", () => {
     await expect(party.stage.identities.undo(token, AT)).resolves.toMatchObject({ kind: "undone" });
   });
 
-  it("goes with its link to the address before a change, for seven days", async () => {
+  it("goes with its link to the address before a change, for seven days [D-PROV-56]", async () => {
     await party.stage.addressChanges.start(party.sub, "thief@example.com", AT);
     const { code } = (await party.stage.mails()).find(({ kind }) => kind === "confirm-address")!;
     await party.stage.addressChanges.confirm(party.sub, { code }, AT);
@@ -139,10 +139,10 @@ describe("the mail about a link", () => {
 });
 
 describe("this wasn't me", () => {
-  it("does what the link of the mail does", async () => {
+  it("does what the link of the mail does [D-PROV-62]", async () => {
     await party.link();
-    await party.link(corp);
     const token = await linkIn("identity-linked");
+    await party.link(corp);
     await expect(notMe()).resolves.toEqual({ kind: "undone", reset: expect.any(String) });
     const record = await party.record();
     expect([kindsOf(record), record.ways.review]).toEqual([["provider"], "due"]);
@@ -168,15 +168,18 @@ describe("a new password", () => {
     ],
     ["by an operator", (of) => party.stage.accounts.setPassword(of, NEW_PASSWORD)],
     ["after a reset", resetByMail],
-  ])("%s unlinks what was linked in the seven days before, and has the rest reviewed", async (_who, set) => {
-    const of = await withThree();
-    await set(of);
-    expect(await left(of)).toEqual(["google", "corp"]);
-    expect((await party.record(of)).ways.review).toBe("due");
-    const { items } = await party.stage.storage.audit.list({ account: of, limit: 1 });
-    expect(items).toMatchObject([{ detail: { identities: 1 } }]);
-    expect(await party.stored()).toBe(2);
-  });
+  ])(
+    "%s unlinks what was linked in the seven days before, and has the rest reviewed [D-PROV-57, D-PROV-64]",
+    async (_who, set) => {
+      const of = await withThree();
+      await set(of);
+      expect(await left(of)).toEqual(["google", "corp"]);
+      expect((await party.record(of)).ways.review).toBe("due");
+      const { items } = await party.stage.storage.audit.list({ account: of, limit: 1 });
+      expect(items).toMatchObject([{ detail: { identities: 1 } }]);
+      expect(await party.stored()).toBe(2);
+    },
+  );
 
   it("leaves what the account was registered with, unless it is reset", async () => {
     const { record } = await party.register();
@@ -194,5 +197,26 @@ describe("a new password", () => {
     ]);
     expect(["linked", "changed"]).toContain(linked.kind);
     await expect(party.ownerOf(ada)).resolves.toBeUndefined();
+  });
+});
+
+describe("an account that signs in at its provider only", () => {
+  const staff = other({ provider: "corp", issuer: "https://login.corp.example", email: "ada@staff.example" });
+
+  beforeEach(async () => {
+    await party.stage.accounts.update(party.sub, { email: "ada@staff.example", email_verified: true });
+    await party.link(staff);
+  });
+
+  it("is led to the provider by the link of the mail, and by no password [D-PROV-60]", async () => {
+    const { link, mail } = (await party.stage.mails()).find(({ kind }) => kind === "identity-linked")!;
+    expect(mail.params).toMatchObject({ only: "1" });
+    await expect(party.stage.identities.undo(link, AT)).resolves.toEqual({ kind: "undone", reset: null });
+    await expect(party.ownerOf(staff)).resolves.toBeUndefined();
+  });
+
+  it("keeps its identity there, unless an operator removes it [D-PROV-58]", async () => {
+    await expect(party.unlink(staff)).resolves.toEqual({ kind: "last_sign_in_method" });
+    await expect(party.stage.accounts.unlinkIdentity(party.sub, "corp")).resolves.toBe(true);
   });
 });
