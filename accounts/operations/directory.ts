@@ -135,7 +135,8 @@ function entryRows<S extends EntrySettings, C extends EntryChanges, E extends En
     /**
      * Changes the given settings of the entry. What is left out stays.
      *
-     * A receiver keeps the secrets that are left out, as long as the origin of its address stays.
+     * A receiver keeps the secrets that are left out, as long as the origin of its address stays. The command asks before it removes
+     * one.
      *
      * @throws NotFound if there is no such entry.
      * @throws UnknownReference when the group of a service is not in the directory.
@@ -144,6 +145,8 @@ function entryRows<S extends EntrySettings, C extends EntryChanges, E extends En
       ...writes,
       effect: "change",
       input: changes,
+      // Its secrets are shown nowhere, and what waits for it is parked.
+      final: ["receiver"],
       audit: [`${kind}.updated`],
       errors: ["not_found", "unknown_reference"],
       example: { target: example.target, input: { name: example.input.name } as C },

@@ -81,6 +81,8 @@ export interface Row<
   readonly output: O;
   readonly role: Role;
   readonly confirm: Confirm;
+  /** Members of a change that nobody can restore once they are removed: the command asks before that. */
+  readonly final?: readonly (keyof z.input<I> & string)[];
   /** What the audit records; empty for what only reads. */
   readonly audit: readonly AuditAction[];
   readonly errors: readonly SignInErrorCode[];

@@ -15,7 +15,7 @@ import { findSub } from "./account-name.ts";
 import type { Command, Described } from "./command.ts";
 import { misused } from "./command-failure.ts";
 import { type Call, onService, unknown } from "./on-service.ts";
-import { asks, exampleOf, kebab, operandOf, optionsOf, readInput } from "./operation-options.ts";
+import { asks, asksAlways, exampleOf, kebab, operandOf, optionsOf, readInput } from "./operation-options.ts";
 
 /** What the comments of the rows say: written by `npm run docs`. */
 interface Texts {
@@ -53,9 +53,11 @@ export const PAGE = 500;
 const isEmpty = (value: unknown): boolean =>
   value === null || value === undefined || (typeof value === "object" && Object.keys(value).length === 0);
 
-/** Values of the record that replacing it would remove. Numbers and answers have defaults instead. */
+/** Values of the record that would be removed for good. Numbers and answers have defaults instead. */
 function losses(before: object, input: Readonly<Record<string, unknown>>, row: AnyRow): string[] {
+  const final: readonly string[] = row.final ?? [];
   return Object.entries(membersOf(row)).flatMap(([member, schema]) => {
+    if (row.effect !== "put" && !(final.includes(member) && member in input)) return [];
     const was: unknown = Reflect.get(before, member);
     const is = input[member] ?? schema.safeParse(undefined).data;
     return isLost(was, is) ? [member] : [];
@@ -79,10 +81,10 @@ async function ask(
   const { target, input } = read;
   const { named: name } = read;
   const { find } = rows;
-  if (!asks(row) || find?.target.join() !== row.target.join())
-    return row.confirm === "none" || !asks(row) ? undefined : confirmed();
+  if (!asks(row)) return undefined;
+  if (find?.target.join() !== row.target.join()) return asksAlways(row) ? confirmed() : undefined;
   const before = await invoke(calls, "find", find, { target, input: {}, options: {} });
-  if (row.effect === "put") {
+  if (!asksAlways(row)) {
     const lost = before === undefined ? [] : losses(before as object, input, row);
     return lost.length > 0 ? call.confirm(`Remove the ${lost.join(" and the ")} of ${name}?`) : undefined;
   }

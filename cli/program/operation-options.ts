@@ -239,10 +239,12 @@ function formOf({ name, kind, schema }: Member): string {
   return `--${name} ${kind === KINDS.map || bare(schema) instanceof z.ZodRecord ? `${value}=TEXT` : value}`;
 }
 
+/** Whether the command asks each time. */
+export const asksAlways = ({ confirm }: AnyRow): boolean => confirm === "final" || confirm === "typed";
+
 /** Whether the command may ask. Replacing something may remove a part of it. */
-export function asks({ effect, confirm }: AnyRow): boolean {
-  return effect === "put" || confirm === "final" || confirm === "typed";
-}
+export const asks = (row: AnyRow): boolean =>
+  asksAlways(row) || row.effect === "put" || row.final !== undefined;
 
 /** The operand for the first argument by position, if the operation needs one. @param texts what each member means. */
 export function operandOf(row: AnyRow, texts: Readonly<Record<string, string>>): Described | undefined {
@@ -297,7 +299,7 @@ export function exampleOf(words: readonly string[], row: AnyRow): string {
     if (isOperand) return values.map(quoted);
     return kind.value === null ? [`--${name}`] : values.flatMap((each) => [`--${name}`, quoted(each)]);
   });
-  const confirmed = row.effect !== "put" && asks(row) ? ["--yes"] : [];
+  const confirmed = asksAlways(row) ? ["--yes"] : [];
   const asked = optionMembers(row).flatMap(({ member, isAsked }) => (isAsked ? ["<", `${member}.txt`] : []));
   return [...words, ...example.target, ...given, ...confirmed, ...asked].join(" ");
 }

@@ -200,25 +200,25 @@ describe("the commands on a service", () => {
     expect(json.out).toContain(String.raw`Eve\u200etxt`);
   });
 
-  it("ask before a client's secret stops working, and before a receiver is removed with what is left out", async () => {
+  it("ask before a client's secret stops working, and before a receiver is removed, alone or with what is left out", async () => {
     await office.prepare();
     const config = ["--config", office.config];
     for (const words of [
       ["clients", "rotate-secret", "news"],
       ["services", "put", "news", "--name", "News"],
-    ]) {
-      const none = await office.here([...words, ...config]);
-      expect([words, none]).toEqual([words, expect.objectContaining({ code: 2, out: "" })]);
-    }
+      ["services", "update", "news", "--remove", "receiver"],
+    ])
+      expect([words, await office.here([...words, ...config])]).toMatchObject([words, { code: 2, out: "" }]);
     const before = await office.service.directory.services.find("news");
     expect(before).toMatchObject({ group: "media", receiver: { client_id: "sign-in" } });
     const [rotated] = await office.objects("clients", "rotate-secret", "news", "--keep-old-for", "1d");
     expect(rotated).toEqual({ client_id: "news", client_secret: expect.stringMatching(/^\S{32,}$/u) });
     const replaced = [..."services put news --name News --receiver - --yes".split(" "), ...config];
     const readInput = async (): Promise<string> => JSON.stringify(office.receiver);
-    const put = await office.here(replaced, { readInput });
-    expect(put).toMatchObject({ code: 0 });
+    expect(await office.here(replaced, { readInput })).toMatchObject({ code: 0 });
     await expect(office.service.directory.services.find("news")).resolves.toMatchObject({ group: null });
+    const removed = "services update news --remove receiver --yes".split(" ");
+    expect(await office.objects(...removed)).toMatchObject([{ receiver: null }]);
   });
 
   it("print the times of deliveries in seconds, and say why a delivery can't be sent again [D-CLI-3]", async () => {

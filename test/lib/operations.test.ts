@@ -134,6 +134,31 @@ const toys = operations("toy", {
     columns: [],
     example: { target: ["bear"], input: { color: "red", layers: 2, tags: ["a", "b c"] } },
   }),
+  find: operation({
+    effect: "read",
+    target: ["key"],
+    input: NONE,
+    output: exactly({ key: z.string(), wheel: z.string().nullable() }),
+    role: "viewer",
+    confirm: "none",
+    audit: [],
+    errors: [],
+    columns: [],
+    example: { target: ["bear"], input: {} },
+  }),
+  mend: operation({
+    effect: "change",
+    target: ["key"],
+    input: exactly({ wheel: z.string().nullable().optional(), color: z.string().nullable().optional() }),
+    output: NONE,
+    role: "support",
+    confirm: "none",
+    final: ["wheel"],
+    audit: ["service.updated"],
+    errors: ["not_found"],
+    columns: [],
+    example: { target: ["car"], input: { wheel: "left" } },
+  }),
 });
 
 describe("a row that is added", () => {
@@ -147,6 +172,8 @@ describe("a row that is added", () => {
         page,
       ),
     paint: async (call) => void painted.push(call),
+    find: async ({ target: [key] }) => ({ key, wheel: key === "car" ? "left" : null }),
+    mend: async (call) => void painted.push(call),
   });
   const table = {
     nouns: { toys: "toys" },
@@ -197,6 +224,21 @@ describe("a row that is added", () => {
       expect([words, code, err]).toEqual([words, 2, expect.stringMatching(says)]);
     }
     expect(painted).toEqual([]);
+    const { examples: mend } = table.commands[3]!;
+    expect(mend).toEqual(["toys mend car --wheel left"]);
+    expect(await toy("mend", "car", "--remove", "wheel")).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("--yes"),
+    });
+    expect(painted).toEqual([]);
+    for (const words of [
+      ["car", "--remove", "wheel", "--yes"],
+      ["car", "--wheel", "right"],
+      ["car", "--remove", "color"],
+      ["bear", "--remove", "wheel"],
+    ])
+      expect([words, await toy("mend", ...words)]).toMatchObject([words, { code: 0 }]);
+    expect(painted.splice(0)).toHaveLength(4);
     const listed = await toy("list", "--soft", "no", "--json");
     expect(listed.out).toBe('{"key":"car","soft":false}\n');
   });
