@@ -241,6 +241,8 @@ function withDefaults(key: string, settings: ProviderSettings): IdentityProvider
 
 /** The keys that only some presets have. */
 const KEYS_OF_PRESETS = {
+  // There is one GitHub, and its endpoints are known.
+  issuer: ["openid", "google", "microsoft", "apple"],
   client_secret: ["openid", "google", "microsoft", "github"],
   team_id: ["apple"],
   key_id: ["apple"],

@@ -219,6 +219,7 @@ describe("the providers of the configuration", () => {
       ["apple.private_key: must be a private key on P-256 in PEM form"],
     ],
     ["github", { ...CLIENT, trustsMfa: true }, ["github.trustsMfa: must be left out: it is only for"]],
+    ["github", { ...CLIENT, issuer: "https://github.corp.example" }, ["github.issuer: must be left out"]],
     ["github", { client_id: "a" }, ["github.client_secret: is required: the secret of the client"]],
     ["corp", { ...CORP, private_key: KEY }, ["corp.private_key: must be left out: it is only for"]],
   ])("explain %s: %j [D-PROV-2, D-PROV-3]", (key, settings, problems) => {

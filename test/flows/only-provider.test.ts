@@ -1,15 +1,16 @@
 /** Accounts whose address is in the domain of a provider with `only`: every other way in is closed, and looks as for any other name. */
-import { describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { ProviderSignIn } from "../../accounts/providers.ts";
 import { seconds } from "../../core/clock.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
 import type { TestAuthenticator } from "../../testing/authenticator.ts";
 import { TestClock } from "../../testing/test-clock.ts";
-import { atLogin, type JsonAnswer, publicKeyOf } from "../interactions/json-visitor.ts";
+import { atLogin, type JsonAnswer, JsonVisitor, publicKeyOf } from "../interactions/json-visitor.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
 import { beforeTests } from "../closing.ts";
-import { readTokens, type TestVisitor } from "../../testing/test-client.ts";
+import { readTokens, type TestClient, type TestVisitor } from "../../testing/test-client.ts";
 import { clientAt } from "./clients.ts";
+import { type ProviderParty, startWithProvider } from "./provider-party.ts";
 import { ADA, NEWS, onLocalhost, OPERATOR, UNLIMITED } from "./running-service.ts";
 
 const DAY = 86_400;
@@ -198,5 +199,64 @@ describe.each(KINDS)("an account that signs in at its provider only, on %s", (ki
     const sub = (await accounts.findByLogin(LATER.username))?.sub ?? "";
     expect(await accounts.verifyPassword(sub, LATER.password)).toBe(false);
     expect(await accounts.verifyPassword(running.ada.sub, ADA.password)).toBe(true);
+  });
+});
+
+describe.each(KINDS)("somebody who comes by the only provider, on %s", (kind) => {
+  const person = { sub: "ann-there", email: ANN.username };
+  let party: ProviderParty;
+  let phone: TestAuthenticator;
+  beforeEach(async () => {
+    const mail = { send: async () => undefined };
+    party = await startWithProvider({ domains: ["corp.example"], only: true }, { config: { clock, mail } });
+    const { accounts } = party.service;
+    const { sub } = await accounts.import({ email: ANN.username, email_verified: true });
+    await party.link(sub, person);
+    party.provider.signIn(person);
+    phone = await addPhone(party, sub, clock);
+  });
+
+  /** With the passkey as the second factor. The browser keeps expired cookies, so that only the service decides. */
+  async function comesIn(): Promise<{ readonly news: TestClient; readonly visitor: JsonVisitor }> {
+    const news = clientAt(party, kind, NEWS);
+    const visitor = new JsonVisitor(news.browser({ now: () => 0 }));
+    const { body } = await visitor.open(news.authorizeUrl());
+    const { body: away } = await visitor.act(body, "provider", { provider: "corp" });
+    const { body: step } = await visitor.open(away.location ?? "");
+    expect(step.step).toBe("second-factor");
+    const credential = phone.get(publicKeyOf(step));
+    const { body: done } = await visitor.act(step, "passkey", { credential });
+    await visitor.browser.get(done.location ?? "");
+    return { news, visitor };
+  }
+
+  it("stays for sessionMax, and a passkey does not prolong it [D-PROV-14]", async () => {
+    const { news, visitor } = await comesIn();
+    const { browser } = visitor;
+    const tokens = await news.tokensOf(browser);
+    clock.advance(DAY - 1);
+    expect(await news.silently(browser)).toBe("code");
+    const { body: step } = await visitor.open(`${party[kind]}/account/delete`);
+    expect(step.step).toBe("reauthenticate");
+    const credential = phone.get(publicKeyOf(step));
+    const { body: done } = await visitor.act(step, "passkey", { credential });
+    await browser.get(done.location ?? "");
+    expect(browser.url.pathname).toMatch(/\/account\/delete$/u);
+    expect((await news.refresh(tokens.refresh_token)).status).toBe(200);
+    clock.advance(1);
+    expect(await news.silently(browser)).toBe("login_required");
+    expect((await news.refresh(tokens.refresh_token)).body["error"]).toBe("invalid_grant");
+    await browser.get(`${party[kind]}/account`);
+    expect(browser.url.pathname).toContain("/interaction/");
+  });
+
+  it("finds no page for a password or another address [D-PROV-13]", async () => {
+    const { browser } = (await comesIn()).visitor;
+    await browser.get(`${party[kind]}/account`);
+    expect(browser.html).not.toMatch(/\/account\/(?:email|password)"/u);
+    for (const page of ["email", "email/new", "password"]) {
+      await browser.get(`${party[kind]}/account/${page}`);
+      expect([page, browser.url.pathname]).toEqual([page, new URL(`${party[kind]}/account`).pathname]);
+    }
   });
 });
