@@ -99,10 +99,11 @@ const kept = () => {
     });
   }
 
+  const api = window.PublicKeyCredential;
+
   // The form of a passkey is hidden where the browser has none. With data-autofill, the browser also suggests passkeys in
   // the fields of the page, until the button is pressed.
   for (const form of all("form[data-passkey]")) {
-    const api = window.PublicKeyCredential;
     form.hidden = !api;
     if (form.hidden) continue;
     const { credential } = form.elements;
@@ -133,12 +134,12 @@ const kept = () => {
 
   // Whether this device can make a passkey.
   for (const form of all("[data-can-add]"))
-    void window.PublicKeyCredential?.isUserVerifyingPlatformAuthenticatorAvailable?.().then(
-      (can) => can && append(form, "<input type=hidden name=can_add_passkey value=true>"),
-    );
+    void api
+      ?.isUserVerifyingPlatformAuthenticatorAvailable?.()
+      .then((can) => can && append(form, "<input type=hidden name=can_add_passkey value=true>"));
 
   // A passkey needs a browser that has them.
-  for (const each of all("[data-creates]")) each.hidden = !window.PublicKeyCredential;
+  for (const each of all("[data-creates]")) each.hidden = !api;
 
   // Recovery codes: copied, in a file, on paper.
   for (const tools of all("[data-codes]")) {
