@@ -93,6 +93,26 @@ describe("a login page of a team's own", () => {
     await ends(page, "You are signed in.");
   });
 
+  it("signs in with a code from a mail, and asks for another one", async () => {
+    const page = await browser.newPage();
+    await page.goto(origin);
+    await press(page, "Email me a code instead");
+    await heading(page, "Sign in with a code");
+    await page.getByLabel("Username or email address").fill("ada");
+    await press(page, "Email me a code");
+    await heading(page, "Enter your code");
+    await page.getByText("ada", { exact: true }).waitFor();
+    expect(await violations(page)).toEqual([]);
+    await codeFor("ada@example.com");
+    await press(page, "Send a new code");
+    await page.getByText(/a new code is on its way/).waitFor();
+    await page.getByLabel(/code/i).fill(await codeFor("ada@example.com"));
+    await press(page, "Sign in");
+    await heading(page, "Share your data with Partner?");
+    await press(page, "Don’t allow");
+    await ends(page, "You are not signed in.");
+  });
+
   it("sets a new password for somebody who forgot theirs", async () => {
     const page = await browser.newPage();
     await page.goto(origin);

@@ -104,7 +104,10 @@ function StepForm({
       )}
       {step.terms !== undefined && <a href={step.terms.url}>{step.terms.label}</a>}
       {/* Tells password managers whose new password it is. Without a name, it is not sent. */}
-      {step.username !== undefined && <input value={step.username} autoComplete="username" readOnly hidden />}
+      {step.step === "new-password" && step.username !== undefined && (
+        <input value={step.username} autoComplete="username" readOnly hidden />
+      )}
+      {step.step === "email-code" && step.username !== undefined && <p>{step.username}</p>}
       {step.fields.map((field, index) => (
         <Input key={field.name} field={field} isFirst={index === 0} />
       ))}
