@@ -147,6 +147,19 @@ export const LIES = {
     does: "answers with a page",
     response: { status: 200, headers: { "content-type": "text/html" }, body: "<h1>secret page</h1>" },
   },
+  "not found": { does: "has nothing there", response: { status: 404, body: "not found" } },
+  "no token endpoint": {
+    does: "leaves an endpoint out of its discovery document",
+    discovery: (document) => delete document["token_endpoint"],
+  },
+  "no client secrets": {
+    does: "takes no client secrets, which is no lie",
+    discovery: (document) => (document["token_endpoint_auth_methods_supported"] = ["private_key_jwt"]),
+  },
+  "few scopes": {
+    does: "has few scopes, which is no lie",
+    discovery: (document) => (document["scopes_supported"] = ["openid"]),
+  },
   "status 500": {
     does: "fails",
     response: { status: 500, headers: json, body: '{"error": "secret trouble"}' },

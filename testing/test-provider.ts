@@ -94,6 +94,8 @@ export class TestProvider {
   };
   /** For Microsoft: the issuer that its key is for. Default: any. */
   keyIssuer: string | undefined;
+  /** What its authorization endpoint answers, in place of sending the browser back. */
+  authorizationPage: Exclude<ProviderResponse, string> | undefined;
   readonly #options: ProviderOptions;
   readonly #server: Server;
   readonly #lies = new Map<ProviderLie, ProviderEndpoint>();
@@ -198,7 +200,8 @@ export class TestProvider {
       authorization,
     };
     this.requests.push(got);
-    const lie = this.#responseAt(endpoint);
+    const page = endpoint === "authorize" ? this.authorizationPage : undefined;
+    const lie = page ?? this.#responseAt(endpoint);
     if (lie !== undefined) await respond(response, lie);
     else if (endpoint === "authorize") this.#authorize(base, url.searchParams, response);
     else {

@@ -1,12 +1,12 @@
 /** One provider: its documents, which are kept, and the settings with which openid-client talks to it. */
 import type * as OpenIdClient from "openid-client";
 import type { IdentityProvider } from "../config/providers.ts";
-import { type Clock, clockOfDurations, seconds } from "../core/clock.ts";
 import { isUrl } from "../config/value-forms.ts";
+import { type Clock, clockOfDurations, seconds } from "../core/clock.ts";
 import { isObject, isTooDeep } from "../core/untrusted-json.ts";
 import { createKeptDocument, DISCOVERY, type KeptDocument, KEYS } from "./documents.ts";
 import { UpstreamFault } from "./faults.ts";
-import { createOutgoing, type OutgoingSettings } from "./outgoing.ts";
+import { createOutgoing, type Outgoing, type OutgoingSettings } from "./outgoing.ts";
 import { PRESETS } from "./presets.ts";
 
 /** What one exchange with a provider uses. */
@@ -20,13 +20,24 @@ export interface Exchange {
   readonly keys: () => readonly Readonly<Record<string, unknown>>[];
 }
 
+/** What is done in one exchange. @param signal ends every request. */
+export type Work<T> = (exchange: Exchange, signal: AbortSignal) => Promise<T>;
+
 export interface Connection {
+  readonly provider: IdentityProvider;
+  /** That of the discovery document, if the provider has one. */
+  readonly address: string | undefined;
+  /** The discovery document as it is now, unchecked. */
+  readonly discover: () => Promise<Document>;
+  /** One request, where requests to the provider may go. */
+  readonly send: Outgoing["send"];
   /** @param signal ends every request of the exchange. */
   open(signal: AbortSignal): Promise<Exchange>;
   close(): void;
 }
 
-type Document = Readonly<Record<string, unknown>>;
+/** JSON of a provider. */
+export type Document = Readonly<Record<string, unknown>>;
 
 /** Seconds by which the clocks of a provider and of this process may differ. */
 const TOLERANCE_SECONDS = 60;
@@ -98,6 +109,7 @@ export function createConnection(
   const outgoing = createOutgoing(provider, given);
   const preset = PRESETS[provider.preset];
   const base = preset.discovery?.(provider);
+  const address = base && discoveryAddress(base);
   const durations = clockOfDurations(clock);
   const closing = new AbortController();
 
@@ -120,7 +132,7 @@ export function createConnection(
   }
 
   const discovery = createKeptDocument(
-    () => load(discoveryAddress(base ?? ""), (document) => metadataOf(provider, document)),
+    () => load(address ?? "", (document) => metadataOf(provider, document)),
     DISCOVERY,
     durations,
   );
@@ -134,6 +146,10 @@ export function createConnection(
   }
 
   return {
+    provider,
+    address,
+    send: outgoing.send,
+    discover: () => load(address ?? "", (document) => document),
     async open(signal) {
       const client = await import("openid-client");
       const metadata = preset.metadata ?? (await discovery.read());

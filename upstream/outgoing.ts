@@ -11,7 +11,7 @@ export type OutgoingSettings = Pick<Configuration, "fetch" | "notifications" | "
 
 export interface Outgoing {
   /** Rejects with the reason of the signal, with {@link AddressRefused}, or with an error of Node.js. */
-  send(url: string, init: RequestInit, signal: AbortSignal): Promise<Response>;
+  readonly send: (url: string, init: RequestInit, signal: AbortSignal) => Promise<Response>;
   close(): void;
 }
 
