@@ -1,5 +1,5 @@
 /** Forgotten passwords: a mail to the stored address lets its owner choose a new password. */
-import { passwordNames } from "../accounts.ts";
+import { passwordNames } from "../account-ownership.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
 import { type AccountState, isDisabled, passwordGeneration, stateOf } from "../account.ts";
 import { normalName, readName } from "../names.ts";

@@ -5,7 +5,7 @@ import type { Clock } from "../../core/clock.ts";
 import { StorageUnavailable } from "../../core/errors.ts";
 import { withTimeout } from "../../core/with-timeout.ts";
 import type { AttributeValue } from "../../records/directory/directory.ts";
-import { passwordNames } from "../accounts.ts";
+import { passwordNames } from "../account-ownership.ts";
 import type { UpstreamIdentity } from "../../upstream/upstream.ts";
 import { isInDomains } from "../identities/linking.ts";
 import { canonicalEmail, domainOf, enteredEmailProblem } from "../names.ts";
