@@ -429,7 +429,13 @@ describe("without mail", () => {
     ]);
     const mail = { send: () => Promise.resolve() };
     const off = { interactions: defaults.interactions, providers: [], mail, signIn: defaults.signIn };
-    expect(peopleOf(off)).toEqual(["confirmations", "linking", "passwordResets", "addressChanges"]);
+    expect(peopleOf(off)).toEqual([
+      "confirmations",
+      "freshCodes",
+      "linking",
+      "passwordResets",
+      "addressChanges",
+    ]);
     expect(texts).toHaveLength(2);
   });
 });
