@@ -181,6 +181,8 @@ export class AccountWriter {
     if (record === undefined) {
       putRemoval(tx, "account", sub, clock);
       for (const { id } of before?.address_undos ?? []) tx.remove(CONFIRMATION.ref(["address-undo", id]));
+      for (const { id } of before?.ways.provider?.links ?? [])
+        tx.remove(CONFIRMATION.ref(["identity-undo", id]));
     }
     const deliveries = await planNotifications(tx, step, { sealer, fields, at });
     await storage.deliveries.add(tx, deliveries);

@@ -1,6 +1,8 @@
 /** The sign-in methods after a reset: with terms, more time, the account pages, and pages of a team's own. */
 import type { Waiting } from "../interactions/json-visitor.ts";
 import { describe, expect, it } from "@jest/globals";
+import type { AccountInternals } from "../../accounts/account.ts";
+import { SYSTEM } from "../../records/audit/audit-event.ts";
 import { koaBody } from "koa-body";
 import { Browser } from "../../testing/browser/browser.ts";
 import { TERMS } from "../interactions/self-service.ts";
@@ -42,6 +44,26 @@ describe("the list of sign-in methods", () => {
     // What was shown does not count for longer.
     const { body: login } = await visitor.act(more, "remove", { method: step.methods?.[0]?.id ?? "" });
     expect([login.step, login.notice?.code]).toEqual(["login", "begin-anew"]);
+  });
+
+  it("has the identities at providers with their names and addresses, and unlinks them [D-PROV-64]", async () => {
+    party = await ResetParty.open({ providers: { google: { client_id: "news", client_secret: "secret" } } });
+    const { clock, service, ada } = party.running;
+    const accounts = service.accounts as typeof service.accounts & AccountInternals;
+    const identity = { provider: "google", issuer: "https://accounts.google.com", subject: "1" };
+    await accounts.addIdentity(ada.sub, { ...identity, email: "thief@gmail.com" }, undefined, SYSTEM);
+    // A reset unlinks what is newer.
+    clock.advance(8 * 86_400);
+    await party.reset();
+    const { visitor, step } = await party.looking();
+    const found = step.methods?.find(({ kind }) => kind === "provider");
+    expect(found).toMatchObject({
+      label: "Google",
+      text: expect.stringMatching(/^thief@gmail\.com · Added .* UTC · Never used$/u),
+    });
+    const { body: rest } = await visitor.act(step, "remove", { method: found?.id ?? "" });
+    expect(rest.methods?.map(({ kind }) => kind).toSorted()).toEqual(["app", "passkey"]);
+    await expect(accounts.identities(ada.sub)).resolves.toEqual([]);
   });
 
   it("is a page on the way to the account, too, and leads there", async () => {

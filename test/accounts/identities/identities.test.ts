@@ -224,8 +224,14 @@ describe("unlinking", () => {
 
   it("goes with the account, and who comes back gets a new one [D-PROV-59]", async () => {
     const { record } = await party.register();
+    await party.link(corp, record.sub);
     await party.stage.accounts.delete(record.sub);
-    expect([await party.ownerOf(ada), await party.stored()]).toEqual([undefined, 0]);
+    expect([await party.ownerOf(ada), await party.ownerOf(corp), await party.stored()]).toEqual([
+      undefined,
+      undefined,
+      0,
+    ]);
+    await expect(party.stage.storage.records.all("confirmation")).resolves.toEqual([]);
     const { record: again } = await party.register();
     expect(again.sub).not.toBe(record.sub);
     await expect(party.ownerOf(ada)).resolves.toBe(again.sub);
