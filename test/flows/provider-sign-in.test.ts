@@ -56,14 +56,6 @@ const titleAfter = async (browser: Browser): Promise<string> => (await leaveFor(
 const page = ({ html }: Browser): string => html.replaceAll(/value="[^"]*"|\/interaction\/[\w-]+/g, "");
 const jsonOf = async (browser: Browser): Promise<unknown> =>
   (await browser.json(browser.url.href))["provider"];
-const withMfa = (): void => party.provider.signIn({ ...ADA_THERE, amr: ["pwd", "mfa"] });
-async function visit(client_id: string, parameters: RequestParameters = {}, from?: Browser) {
-  const client = clientAt(party, "openid", { ...VAULT, client_id });
-  const browser = from ?? client.browser();
-  await browser.get(client.authorizeUrl({ scope: "openid", ...parameters }));
-  return { client, browser };
-}
-
 describe("somebody whose account is linked", () => {
   it.each(["oauth2", "openid"] as const)("comes in at %s [D-PROV-80]", async (kind) => {
     const browser = await leaveFor(await begin({}, kind));
@@ -352,65 +344,5 @@ describe("a recent sign-in", () => {
     party.provider.signIn(ADA_THERE);
     await browser.submit(browser.form("action"), { action: "provider" });
     expect(browser.url.pathname).toBe("/openid/account/password");
-  });
-});
-
-describe("a second factor of the provider", () => {
-  beforeEach(async () => {
-    await party.service.clients.register({ ...VAULT, client_id: "trusting", providers_mfa: true });
-    await party.service.clients.register(VAULT);
-  });
-
-  it("counts for the clients that accept it, and for no other [D-PROV-87]", async () => {
-    withMfa();
-    const { client, browser } = await visit("trusting");
-    await leaveFor(browser);
-    const { id_token = "" } = await client.tokensOf(browser);
-    expect(decodeJwt(id_token)).toMatchObject({ amr: ["fed", "mfa"], acr: "urn:sign-in-service:acr:mfa" });
-    const elsewhere = await browser.get(newsAt().authorizeUrl({ scope: "openid" }));
-    expect(await claimsOf(elsewhere)).toMatchObject({
-      amr: ["fed"],
-      acr: "urn:sign-in-service:acr:password",
-    });
-    await visit("vault", { prompt: "none" }, browser);
-    expect(browser.location?.searchParams.get("error")).toBe("interaction_required");
-  });
-
-  it("spares an ordinary sign-in ours, and a request for more steps up [D-PROV-87]", async () => {
-    await party.service.accounts.addApp(party.ada.sub, { secret: SECRET });
-    withMfa();
-    const browser = await leaveFor(await begin());
-    expect(await claimsOf(browser)).toMatchObject({ amr: ["fed"], acr: "urn:sign-in-service:acr:password" });
-    await visit("vault", {}, browser);
-    expect(asksForCode(browser)).toBe(true);
-    await typeCode(browser);
-    expect(browser.location?.searchParams.has("code")).toBe(true);
-    await browser.get(newsAt().authorizeUrl({ scope: "openid", acr_values: "urn:sign-in-service:acr:mfa" }));
-    expect(await claimsOf(browser)).toMatchObject({
-      amr: ["fed", "otp", "mfa"],
-      acr: "urn:sign-in-service:acr:mfa",
-    });
-  });
-
-  it("does not count where it is not trusted, is old, or is not said [D-PROV-87]", async () => {
-    for (const person of [
-      { amr: ["pwd"] },
-      { amr: ["mfa"], auth_time: now() - 301 },
-      { amr: ["mfa"], auth_time: null },
-    ]) {
-      party.provider.signIn({ ...ADA_THERE, ...person });
-      await party.service.accounts.addApp(party.ada.sub, { secret: SECRET }).catch(() => undefined);
-      const browser = await leaveFor(await begin());
-      expect(asksForCode(browser)).toBe(true);
-    }
-  });
-
-  it("does not count on the way to the account pages, nor where a recent sign-in is wanted [D-PROV-87]", async () => {
-    await party.service.accounts.addApp(party.ada.sub, { secret: SECRET });
-    withMfa();
-    for (const address of [`${party.openid}/account`, newsAt().authorizeUrl({ prompt: "login" })]) {
-      const browser = await leaveFor(await newsAt().browser().get(address));
-      expect(asksForCode(browser)).toBe(true);
-    }
   });
 });

@@ -9,7 +9,7 @@ import { send, type TestClient } from "../../testing/test-client.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { closing } from "../closing.ts";
-import { clientAt } from "../flows/clients.ts";
+import { clientAt, viaProxy } from "../flows/clients.ts";
 import { answerOf, leaveFor, type ProviderParty, startWithProvider } from "../flows/provider-party.ts";
 import { BOB, NEWS } from "../flows/running-service.ts";
 
@@ -64,6 +64,56 @@ describe("the answer of a provider", () => {
     await browser.getOnly(answer);
     expect(browser.headers.getSetCookie().find((each) => each.includes("_trip_"))).toContain("Max-Age=0");
     expect(await trips()).toBe(0);
+  });
+
+  it("comes on https with the prefix of cookies that https alone sets [D-PROV-89]", async () => {
+    const secure = await startWithProvider(
+      {},
+      {
+        config: { proxy: true },
+        deployments: () => ({ openid: { url: "https://localhost" } }),
+      },
+    );
+    const client = clientAt(secure, "openid", NEWS);
+    const browser = client.browser({ send: viaProxy(secure), stayAt: [secure.openid] });
+    await leaveFor(await browser.get(client.authorizeUrl()));
+    const cookie = browser.headers.getSetCookie().find((each) => each.includes("_trip_"));
+    expect(cookie).toMatch(
+      /^__Secure-sis_trip_[\w-]+=[\w-]{43}; Path=\/providers\/corp\/callback; Max-Age=600; HttpOnly; SameSite=Lax; Secure$/,
+    );
+    await secure.link(secure.ada.sub, ADA_THERE);
+    secure.provider.signIn(ADA_THERE);
+    await browser.get(await answerOf(secure, browser));
+    expect(hasCode(browser)).toBe(true);
+  });
+
+  it("is in no line of the log [D-PROV-89]", async () => {
+    const browser = await left();
+    const answer = new URL(await answerOf(party, browser));
+    await browser.get(answer);
+    const log = party.log.join("\n");
+    expect(log).toContain("/providers/:uid/:step");
+    for (const name of ["code", "state"]) expect(log).not.toContain(answer.searchParams.get(name));
+  });
+
+  it("that a provider keeps back keeps nobody else waiting [D-PROV-85]", async () => {
+    const waiting = await Promise.all([1, 2, 3].map(() => left()));
+    const answers = await Promise.all(waiting.map((browser) => answerOf(party, browser)));
+    party.provider.lies.set("silence");
+    const asked = party.provider.next("token");
+    const pending = waiting.map((browser, index) => browser.get(answers[index] ?? ""));
+    await asked;
+    const browser = await atLogin();
+    await browser.submit(browser.form("password"), { username: BOB.username, password: BOB.password });
+    expect(hasCode(browser)).toBe(true);
+    const elsewhere = await left("other");
+    await elsewhere.get((await other.visit(elsewhere.location?.href ?? "")).url);
+    expect(elsewhere.title).toBe("You can’t sign in here with this Other account");
+    // It ends the connections, and everybody gets a page.
+    await party.provider.close();
+    expect((await Promise.all(pending)).map(({ title }) => title)).toEqual(
+      Array<string>(3).fill("Test provider doesn’t answer"),
+    );
   });
 
   it("signs nobody else in: the attacker's own, in the browser of a victim [D-PROV-90]", async () => {
