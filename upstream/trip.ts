@@ -20,6 +20,14 @@ export interface Trip {
 /** The parameters of an answer that count (RFC 6749 section 4.1.2, RFC 9207). */
 const ANSWER: ReadonlySet<string> = new Set(["code", "state", "error", "iss"]);
 
+/**
+ * Asks for these in the ID token (OpenID Connect Core 1.0 section 5.5). Many providers say when and how somebody signed in only
+ * if they are asked, and tell the address elsewhere, where nobody has signed it.
+ */
+const IN_ID_TOKEN = JSON.stringify({
+  id_token: { email: null, email_verified: null, auth_time: { essential: true }, amr: null },
+});
+
 /** The address at the provider. */
 export async function authorizationUrl(
   { client, settings, provider }: Exchange,
@@ -43,6 +51,7 @@ export async function authorizationUrl(
     nonce: PRESETS[provider.preset].metadata === undefined ? trip.nonce : undefined,
     code_challenge: await client.calculatePKCECodeChallenge(verifier),
     code_challenge_method: "S256",
+    ...(settings.serverMetadata().claims_parameter_supported === true && { claims: IN_ID_TOKEN }),
     ...PRESETS[provider.preset].parameters(departure, provider),
   };
   const given = Object.entries(parameters).filter((each): each is [string, string] => each[1] !== undefined);
