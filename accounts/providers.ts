@@ -17,10 +17,10 @@ export function offersProvider(
  * The provider of the domain of an address, in whatever form it was typed. It depends on nothing else, so it says nothing about
  * accounts. `undefined` for a username, and for a domain that no provider has.
  */
-export function providerForDomain(
-  providers: readonly IdentityProvider[],
+export function providerForDomain<P extends Pick<IdentityProvider, "domains">>(
+  providers: readonly P[],
   typed: string,
-): IdentityProvider | undefined {
+): P | undefined {
   const name = readName(typed);
   if (name === undefined || !name.includes("@")) return undefined;
   const domain = domainOf(name);

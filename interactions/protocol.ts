@@ -9,6 +9,7 @@ import { offersProvider, type ProviderSignIn } from "../accounts/providers.ts";
 import { isSessionCurrent, type SessionGeneration } from "../provider/account.ts";
 import { isClaimable, type KindOfClient } from "../accounts/clients/client-kinds.ts";
 import { FULL_NAME, fullName } from "../accounts/names.ts";
+import type { IdentityProvider } from "../config/providers.ts";
 import { kindsOf } from "../accounts/ways/ways.ts";
 import { shownName } from "../accounts/field-texts.ts";
 import { DOCUMENTED_FIELDS, type FieldRow } from "../accounts/profile-fields.ts";
@@ -22,7 +23,13 @@ import type { ServedProvider } from "../provider/current-provider.ts";
 import type { ProviderServices } from "../provider/services.ts";
 import type { Signer } from "../core/sealing.ts";
 import { hasSecondFactor } from "../accounts/factors/factor.ts";
-import { SELECT_ACCOUNT, SENT_ACR_VALUES, SENT_MAX_AGE, STEP_UPS } from "../provider/policy.ts";
+import {
+  PROVIDER_HINTS,
+  SELECT_ACCOUNT,
+  SENT_ACR_VALUES,
+  SENT_MAX_AGE,
+  STEP_UPS,
+} from "../provider/policy.ts";
 import { receivedQuery, type RequestSeals } from "./again.ts";
 import { provenOf } from "./steps/sign-in.ts";
 import type {
@@ -70,6 +77,22 @@ export const consentApi = ({ api, scopes }: RequestedApi): ConsentApi => ({
 /** The APIs as a consent stores them. */
 export const allowedApis = (apis: readonly RequestedApi[]): Record<string, readonly string[]> =>
   Object.fromEntries(apis.map(({ api, scopes }) => [api.identifier, scopes]));
+
+/** The providers of a client, those whose domains count, and the one that the request names. */
+function providersFor(
+  all: readonly IdentityProvider[],
+  client: ClientRecord,
+  params: Interaction["params"],
+): Pick<RunningSignIn, "providers" | "domains" | "hinted"> {
+  const providers = all.filter((provider) => offersProvider(client, provider));
+  const domains = all.filter(
+    (provider) => provider.domains.length > 0 && (provider.only || providers.includes(provider)),
+  );
+  const hinted = PROVIDER_HINTS.map((name) => text(params[name])).find((hint) =>
+    providers.some(({ key }) => key === hint),
+  );
+  return { providers, domains, ...(hinted !== undefined && { hinted }) };
+}
 
 /** Whether the answer goes to an application on the device of the person, whichever that is. */
 function isForDevice(kind: KindOfClient, { redirect_uri: address }: Interaction["params"]): boolean {
@@ -249,9 +272,7 @@ export function createSignInProtocol(
       ...(wantsRecent(params) && { wantsRecent: true }),
       ...ageOf(params),
       ...(client.providers_mfa === true && { acceptsProviderMfa: true }),
-      ...(name !== "consent" && {
-        providers: configuration.providers.filter((each) => offersProvider(client, each)),
-      }),
+      ...(name !== "consent" && providersFor(configuration.providers, client, params)),
       ...(name === "continue" && isForDevice(clients.kindOf(client), params) && { forDevice: true }),
       ...sealed(ctx, found, exp * 1_000, stored),
       ...(loginHint === undefined ? {} : { loginHint }),

@@ -104,6 +104,9 @@ function needsStepUp({ oidc }: KoaContextWithOIDC, allowed: AllowedFactors): boo
  */
 export const SENT_MAX_AGE = "sent_max_age";
 
+/** The parameters with which a client names a provider: a page of ours offers it first. The second one is Keycloak's. */
+export const PROVIDER_HINTS = ["provider_hint", "kc_idp_hint"] as const;
+
 /** Checks the parameter as oidc-provider checks `max_age`: 0 asks for a new sign-in. */
 export function checkSentMaxAge(ctx: KoaContextWithOIDC, value: string | undefined): void {
   if (value === undefined) return;

@@ -26,7 +26,14 @@ import { DEVICE_CODE_LIFETIME_SECONDS, polledGrant, userCodeDigest } from "./gra
 import { loadGrant, writeGrant } from "./grants/grant.ts";
 import { PasswordGrant } from "./grants/password-grant.ts";
 import { patchProvider } from "./patches.ts";
-import { checkSentMaxAge, createPrompt, SENT_ACR_VALUES, SENT_MAX_AGE, signInPolicy } from "./policy.ts";
+import {
+  checkSentMaxAge,
+  createPrompt,
+  PROVIDER_HINTS,
+  SENT_ACR_VALUES,
+  SENT_MAX_AGE,
+  signInPolicy,
+} from "./policy.ts";
 import { RefreshTokens } from "./grants/refresh-tokens.ts";
 import { ASSERTION_TOLERANCE_SECONDS, checkAssertion } from "./assertions.ts";
 import { exchangeIn, exchangeOf, serviceContext } from "./exchange.ts";
@@ -145,7 +152,12 @@ function settings(
     enabledJWA: { clientAuthSigningAlgValues: [...ASSERTION_ALGORITHMS] },
     clientDefaults: { grant_types: ["authorization_code", "refresh_token"] },
     extraClientMetadata: { properties: ["record"] },
-    extraParams: { [SENT_STATE]: null, [SENT_MAX_AGE]: checkSentMaxAge, [SENT_ACR_VALUES]: null },
+    extraParams: {
+      [SENT_STATE]: null,
+      [SENT_MAX_AGE]: checkSentMaxAge,
+      [SENT_ACR_VALUES]: null,
+      ...Object.fromEntries(PROVIDER_HINTS.map((name) => [name, null])),
+    },
     // For the times in assertions. The lifetimes of codes, tokens and sessions are exact: see the adapter.
     clockTolerance: ASSERTION_TOLERANCE_SECONDS,
     assertJwtClientAuthClaimsAndHeader: (ctx, claims, header) => checkAssertion(ctx, claims, header),

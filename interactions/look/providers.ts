@@ -8,6 +8,15 @@ export interface ShownProvider {
   readonly name: Label;
 }
 
+/** A provider whose domains count. */
+export interface DomainProvider extends ShownProvider {
+  /** In lower case, as A-labels. */
+  readonly domains: readonly string[];
+  /** Whether people with such an address sign in there and with nothing else. */
+  readonly only: boolean;
+  readonly issuer: string;
+}
+
 /** A provider as it is described in one language. */
 interface DescribedProvider extends Pick<ShownProvider, "key" | "preset"> {
   readonly name: string;

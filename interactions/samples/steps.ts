@@ -15,7 +15,7 @@ import {
   type SignInState,
   type StepName,
 } from "../steps/step.ts";
-import type { ShownProvider } from "../look/providers.ts";
+import type { DomainProvider, ShownProvider } from "../look/providers.ts";
 import { STEPS } from "../steps/steps.ts";
 import { stepPage, type StepWithPicture } from "../steps/views.ts";
 import {
@@ -163,6 +163,21 @@ function methodsOf(text: Text): readonly SignInMethod[] {
   ];
 }
 
+/** A provider of people at a domain. */
+const domainsOf = (text: Text): readonly DomainProvider[] => [
+  {
+    key: text("corp"),
+    preset: "openid",
+    name: text("Corp ID"),
+    domains: ["corp.example"],
+    only: true,
+    issuer: "https://login.corp.example",
+  },
+];
+
+/** A name in that domain, whatever it is. */
+const atDomain = (text: Text): string => `${text("grace").slice(0, 60)}@corp.example`;
+
 /** Providers with marks of their own, and others. */
 export function sampleProviders(text: Text): readonly ShownProvider[] {
   return [
@@ -194,6 +209,7 @@ export function sampleStep(
     state: { ...stateOf(name, text), ...state },
     expiresAt: 0,
     ...(known && { account: accountOf(text) }),
+    ...(name === "provider" && { providers: sampleProviders(text), hinted: text("google") }),
     ...changes,
   };
   const offers = offersOf(text);
@@ -235,6 +251,7 @@ export function stepSamples(text: Text): readonly Sample[] {
   const limited = { problems: [problem("limited")] };
   const proven = provenOf(text);
   const providers = sampleProviders(text);
+  const domains = domainsOf(text);
   const offered: SignInState = { proven: { ...proven, offered: true } };
   const { passkey, isFirst: _isFirst, ...enrolment } = enrolmentOf(text);
   /** Somebody with a passkey, at a step where it can be used. */
@@ -293,6 +310,35 @@ export function stepSamples(text: Text): readonly Sample[] {
       "email-code-no-tries": { state: codeAsked, problems: [problem("no-tries", "code")] },
       "email-code-late": { state: codeAsked, problems: [problem("code-expired", "code")] },
       "email-code-not-resent": { state: codeAsked, ...limited },
+    }),
+    ...steps("login", {
+      "login-name": { signIn: { providers: providers.slice(0, 3), domains }, state: challenged() },
+      "login-name-wrong": {
+        signIn: { loginHint, providers, domains, lastProvider: text("uni") },
+        problems: [problem("wrong", "username")],
+      },
+      "login-name-known": {
+        signIn: { providers, domains },
+        state: { ...challenged(), named: true, username: text(ADA) },
+      },
+      "login-name-known-wrong": {
+        signIn: { providers, domains },
+        state: { named: true, username: text("ada") },
+        problems: [problem("wrong", "username", "password")],
+      },
+      "login-domain": {
+        signIn: { providers, domains: domains.map((each) => ({ ...each, only: false })) },
+        state: { ...challenged(), named: true, username: atDomain(text) },
+      },
+      "login-domain-only": {
+        signIn: { providers, domains },
+        state: { named: true, username: atDomain(text) },
+      },
+    }),
+    ...steps("provider", {
+      provider: {},
+      "provider-own": { signIn: { ...own, providers, hinted: text("corp") } },
+      "provider-limited": limited,
     }),
     ...steps("consent", {
       consent: {

@@ -31,6 +31,8 @@ export const describedField = section({
   /** The value of the HTML attribute `autocomplete`. */
   autocomplete: z.string(),
   required: z.boolean(),
+  /** The person has entered it on the page before: show it, and send it back. */
+  read_only: z.literal(true).exactOptional(),
   /** The content of the field. A checkbox sends it if it is checked. Empty for passwords. */
   value: z.string(),
   /** Checkboxes only: whether it was checked when it was submitted. */
@@ -50,7 +52,7 @@ export interface DescribedField extends z.output<typeof describedField> {}
 const action = section({
   /**
    * `submit` for the fields; `without-password` for the same with a passkey instead of the password; `email` for a code by
-   * mail; `resend` for another code, `change` for one with another name; `passkey` for a passkey, with `credential`, and at `enrol` with `name`; `recovery` for a recovery code, with `code`; `app` for a
+   * mail; `resend` for another code, `change` for another name; `passkey` for a passkey, with `credential`, and at `enrol` with `name`; `recovery` for a recovery code, with `code`; `app` for a
    * new app, with `code`; `renew` for new recovery codes; `remove` for one of `methods`; `later` to go on without the passkey that
    * was offered, `never` to not be asked again; `provider` to go to a provider, with its key as `provider`: the answer has the address;
    * `another-way` to go on without a provider; `allow` and `deny` for consent; `another-account` to sign in to another one; `cancel`
@@ -138,8 +140,9 @@ export const step = section({
   /** `review-methods` only: what the field `method` can be, with its times. */
   methods: z.array(method).readonly().exactOptional(),
   /**
-   * `login` and `reauthenticate` only: the providers that the person can sign in with, in the order to show them. The action
-   * `provider` sends one's key as `provider`, and answers with the address to go to.
+   * The providers that the person can sign in with, in the order to show them. At `login` and `reauthenticate`, the action `provider` sends
+   * one's key as `provider`, and answers with the address to go to. After the name was asked for first: the one of its domain. At
+   * `provider`: the one that the client has named, where `submit` goes.
    */
   providers: z
     .array(

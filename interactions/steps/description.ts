@@ -9,6 +9,7 @@ import type { Translator } from "../../core/texts.ts";
 import type { DescribedField, DescribedMethod, DescribedProblem, StepDescription } from "./described-step.ts";
 import { askedName } from "./email-code.ts";
 import { offeredFactors } from "./enrol.ts";
+import { firstPage, providersAt } from "./first-page.ts";
 import { CHOOSES } from "./provider.ts";
 import { SIGN_IN_WAYS } from "./sign-in-ways.ts";
 import {
@@ -18,7 +19,6 @@ import {
   type Offers,
   type PresentStep,
   type Problem,
-  providersAt,
   type RunningSignIn,
   type SignInMethod,
   type StepName,
@@ -57,11 +57,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
       ? t("enrol.account.title")
       : isCodeAsked(present)
         ? t("email-code.sent")
-        : t(titleOf(present), {
-            client: client.name,
-            account: addressOf(signIn),
-            provider: nameOfProvider(t, signIn),
-          }),
+        : t(titleOf(present), wordsOf(t, present)),
     text: paragraphsOf(t, present).join("\n"),
     ...(account !== undefined && { account: addressOf(signIn) }),
     ...(name === "continue" &&
@@ -78,14 +74,14 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     ...(state.notice !== undefined && {
       notice: {
         code: state.notice,
-        text: t(`notice.${state.notice}`, { provider: nameOfProvider(t, signIn) }),
+        text: t(`notice.${state.notice}`, { provider: nameOfProvider(t, present) }),
       },
     }),
     ...(name === "provider-problem" &&
       state.provider !== undefined && {
         provider: {
           key: state.provider.key,
-          name: nameOfProvider(t, signIn),
+          name: nameOfProvider(t, present),
           ...(state.provider.problem !== undefined && { problem: state.provider.problem }),
         },
       }),
@@ -121,15 +117,16 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
   };
 }
 
-/** The providers of a step, in the order of the configuration. */
+/** The providers of a step, in the order of the configuration. The only one of a page is not the last one of others. */
 function describeProviders(
   { name: step, signIn }: PresentStep,
   locale: string,
 ): NonNullable<StepDescription["providers"]> {
+  const isList = step === "login" && firstPage(signIn).asks !== "proof";
   return providersAt(step, signIn).map((provider) => {
     const { key, preset } = provider;
     const name = providerName(provider, locale);
-    const isLast = step === "login" && key === signIn.lastProvider;
+    const isLast = isList && key === signIn.lastProvider;
     return isLast ? { key, name, preset, last: true } : { key, name, preset };
   });
 }
@@ -137,7 +134,8 @@ function describeProviders(
 /** The label of the button that sends the fields; empty without one. */
 export function submitLabel(t: Translator, step: PresentStep): string {
   if (step.name === "email-code" && !isCodeAsked(step)) return t("email-code.send");
-  return t.has(`${step.name}.submit`) ? t(`${step.name}.submit`) : "";
+  const key = actionTexts(step, "submit").find((each) => t.has(each));
+  return key === undefined ? "" : t(key, wordsOf(t, step));
 }
 
 /** The label of the button that registers without a password. */
@@ -148,25 +146,37 @@ function actionLabel(t: Translator, step: PresentStep, action: string): string {
   if (action === MORE_TIME) return t("moreTime");
   if (action === "without-password") return withoutPasswordLabel(t, step.offers);
   const own = action === "submit" ? submitLabel(t, step) : "";
-  const { name, signIn } = step;
-  const isChoice = action === "provider" && CHOOSES.has(signIn.state.provider?.problem);
-  const keys = [
-    ...(isChoice ? [`${name}.${action}.choose`] : []),
-    `${name}.${action}`,
-    `offer-passkey.${action}`,
-  ];
-  return own || (buttonOf(t, action) ?? firstText(t, keys, { provider: nameOfProvider(t, signIn) }));
+  const keys = [...actionTexts(step, action), `offer-passkey.${action}`];
+  return own || (buttonOf(t, action) ?? firstText(t, keys, wordsOf(t, step)));
 }
 
 /** The provider that the step is about. It may be offered no longer. */
 function nameOfProvider(
   t: Translator,
-  { providers = [], state: { provider, proven } }: RunningSignIn,
+  { name: step, signIn: { providers = [], domains = [], hinted, state } }: PresentStep,
 ): string {
-  const key = provider?.key ?? proven?.provider;
-  const known = providers.find((each) => each.key === key);
+  const key = step === "provider" ? hinted : (state.provider?.key ?? state.proven?.provider);
+  const known = [...providers, ...domains].find((each) => each.key === key);
   return known === undefined ? (key ?? "") : providerName(known, t.locale);
 }
+
+/** The keys of the texts for an action, that of the page first. */
+function actionTexts({ name, signIn }: PresentStep, action: string): readonly string[] {
+  const { asks } = firstPage(signIn);
+  const isChoice = action === "provider" && CHOOSES.has(signIn.state.provider?.problem);
+  return [
+    ...(name === "login" && asks !== "everything" ? [`login.${asks}.${action}`] : []),
+    ...(isChoice ? [`${name}.${action}.choose`] : []),
+    `${name}.${action}`,
+  ];
+}
+
+/** What the title and the labels of a step may name. */
+const wordsOf = (t: Translator, present: PresentStep) => ({
+  client: present.signIn.client.name,
+  account: addressOf(present.signIn),
+  provider: nameOfProvider(t, present),
+});
 
 /** The label of a way to sign in that is a button. */
 export function buttonOf(t: Translator, action: string): string | undefined {
@@ -238,7 +248,8 @@ export const paragraphsOf = (t: Translator, step: PresentStep): readonly string[
 
 /** The text of each step below its title, one text per paragraph. */
 const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) => readonly string[]>> = {
-  login: (t, step) => [purposeOf(t, step)],
+  login: (t, step) => [purposeOf(t, step), ...domainWords(t, step.signIn)],
+  provider: (t, step) => [purposeOf(t, step)],
   register: (t, step) => [purposeOf(t, step)],
   reauthenticate(t, { signIn, actions }) {
     const account = addressOf(signIn);
@@ -276,10 +287,12 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
     const list = new Intl.ListFormat(t.locale, { type: "disjunction" }).format(organizations);
     return [t(`provider-problem.${problem}.named`, { organizations: list })];
   },
-  "provider-fresh"(t, { signIn }) {
-    const provider = nameOfProvider(t, signIn);
+  "provider-fresh"(t, step) {
+    const provider = nameOfProvider(t, step);
     return [
-      signIn.state.mailed ? t("provider-fresh.mailed", { provider }) : t("provider-fresh.text", { provider }),
+      step.signIn.state.mailed
+        ? t("provider-fresh.mailed", { provider })
+        : t("provider-fresh.text", { provider }),
     ];
   },
   "offer-passkey": (t) => [t("offer-passkey.text"), t("offer-passkey.effect")],
@@ -316,6 +329,14 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
   ],
 };
 
+/** Where people with such an address can sign in, or must. */
+function domainWords(t: Translator, signIn: RunningSignIn): readonly string[] {
+  const { asks, domain } = firstPage(signIn);
+  if (domain === undefined) return [];
+  const values = { domain: domain.name, provider: providerName(domain.provider, t.locale) };
+  return [asks === "proof" ? t("login.domain.offered", values) : t("login.domain.only", values)];
+}
+
 /** The label of a link to another step. Nobody has forgotten a password that the account does not have. */
 export function alternativeLabel(t: Translator, { name, actions }: PresentStep, to: StepName): string {
   const isNew = name === "reauthenticate" && to === "forgot-password" && !actions.includes("submit");
@@ -327,7 +348,7 @@ export function alternativeLabel(t: Translator, { name, actions }: PresentStep, 
 function describeField(
   t: Translator,
   step: StepName,
-  { value = "", options, optionTexts, ...field }: Field,
+  { value = "", options, optionTexts, readOnly, ...field }: Field,
   {
     offers,
     described,
@@ -346,6 +367,7 @@ function describeField(
       problems: described.filter(({ fields }) => fields.includes(field.name)),
     },
     hintOf(t, step, field, offers),
+    readOnly && { read_only: true as const },
     options && {
       options: options.map((each) => ({ value: each, label: t(`${optionTexts ?? field.name}.${each}`) })),
     },

@@ -15,6 +15,7 @@ import { ANONYMOUS } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { UpstreamFault, type UpstreamIdentity } from "../../upstream/upstream.ts";
 import type { EndedTrip } from "../trips.ts";
+import { providersAt } from "./first-page.ts";
 import { proveFresh } from "./provider-fresh.ts";
 import { amrHere, proceed } from "./sign-in.ts";
 import {
@@ -22,7 +23,6 @@ import {
   type LeftFor,
   type Outcome,
   type ProviderProblem,
-  providersAt,
   type RunningSignIn,
   type SignInState,
   type SignInStep,

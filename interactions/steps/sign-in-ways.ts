@@ -30,7 +30,7 @@ const password: SignInWay = {
 export const SIGN_IN_WAYS: readonly SignInWay[] = [password, passkeyWay, providerWay, emailWay];
 
 /** The ways that can be used now. The one that this browser used comes first. */
-function waysAt(signIn: RunningSignIn, step: SignInStep): readonly SignInWay[] {
+export function waysAt(signIn: RunningSignIn, step: SignInStep): readonly SignInWay[] {
   const { account, prefers } = signIn;
   const isFirst = ({ kind }: SignInWay): boolean => kind === prefers;
   return SIGN_IN_WAYS.filter(

@@ -15,7 +15,7 @@ import type { PasskeyChallenge, PasskeyRequest } from "../../accounts/factors/pa
 import type { RememberedBrowser } from "../../accounts/factors/remembered-browsers.ts";
 import type { Method } from "../../accounts/ways/ways.ts";
 import type { LanguageHints } from "../look/language.ts";
-import type { ShownProvider } from "../look/providers.ts";
+import type { DomainProvider, ShownProvider } from "../look/providers.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
 import type { LinkCookie } from "../link-cookie.ts";
 import type { Trips } from "../trips.ts";
@@ -24,6 +24,7 @@ import type { Registrations } from "../../accounts/people/registrations.ts";
 /** The steps that a person can be at. */
 export const STEP_NAMES = [
   "login",
+  "provider",
   "reauthenticate",
   "email-code",
   "second-factor",
@@ -52,8 +53,12 @@ export interface SignInState {
   readonly notice?: string;
   /** The address that a code was sent to. */
   readonly email?: string;
-  /** The name for which a new password or a code was asked, to sign in with it afterwards. */
+  /**
+   * The name for which a new password or a code was asked, to sign in with it afterwards; or the one that was asked for first.
+   */
   readonly username?: string;
+  /** `login`: `username` is the answer to the page that asks for the name first. */
+  readonly named?: true;
   /** `email-code`: a code was asked for, with `username` or for the person who is signed in. */
   readonly mailed?: true;
   /** The confirmed registration has a username that somebody else has. */
@@ -206,6 +211,10 @@ export interface RunningSignIn {
   readonly prefers?: string;
   /** The providers that the client offers, in the order of the configuration. Default: none. */
   readonly providers?: readonly ShownProvider[];
+  /** Those of them, and those with `only`, whose domains count: then the name comes first. Default: none. */
+  readonly domains?: readonly DomainProvider[];
+  /** The key of the provider that the request names in `provider_hint`, if the client offers it. */
+  readonly hinted?: string;
   /** The key of the provider that this browser used last, as the browser sent it: it comes first. */
   readonly lastProvider?: string;
   /** Milliseconds since the epoch. */
@@ -253,6 +262,8 @@ export interface Field {
   /** What the keys of the texts of the options begin with. Default: its name. */
   readonly optionTexts?: string;
   readonly checked?: boolean;
+  /** The person has entered it on the page before. */
+  readonly readOnly?: true;
 }
 
 /** Something that is wrong with what the person entered. Its text is `problem.<code>`. */
@@ -478,16 +489,6 @@ export function askedAt(
     ...(signIn.client.own !== true && { clientName: signIn.client.name }),
     ...(devices.has(ctx) && { device: (account) => devices.read(ctx, account) }),
   };
-}
-
-/** The providers that the person can go to at this step. To sign in again, those that the account has. */
-export function providersAt(
-  step: StepName,
-  { providers = [], account }: Pick<RunningSignIn, "providers" | "account">,
-): readonly ShownProvider[] {
-  if (step === "login") return providers;
-  if (step !== "reauthenticate") return [];
-  return providers.filter(({ key }) => account?.providers?.includes(key) === true);
 }
 
 /** The language hints of a sign-in for its pages. */

@@ -5,7 +5,7 @@ import { continueAs } from "./continue.ts";
 import { emailCode } from "./email-code.ts";
 import { enrol, enrolConfirm, recoveryCodes } from "./enrol.ts";
 import { forgotPassword } from "./forgot-password.ts";
-import { login, reauthenticate } from "./login.ts";
+import { hintedProvider, login, reauthenticate } from "./login.ts";
 import { newPassword } from "./new-password.ts";
 import { offerPasskey } from "./offer-passkey.ts";
 import { register } from "./register.ts";
@@ -18,6 +18,7 @@ import { terms } from "./terms.ts";
 
 export const STEPS: Readonly<Record<StepName, Step>> = {
   login,
+  provider: hintedProvider,
   reauthenticate,
   "email-code": emailCode,
   "second-factor": secondFactor,
@@ -41,5 +42,6 @@ export const STEPS: Readonly<Record<StepName, Step>> = {
 export function firstStep(signIn: RunningSignIn, offers: Offers): StepName {
   if (signIn.prompt === "consent" || signIn.prompt === "continue") return signIn.prompt;
   if (signIn.prompt === "create" && offers.registration !== undefined) return "register";
-  return signIn.account === undefined ? "login" : "reauthenticate";
+  if (signIn.account !== undefined) return "reauthenticate";
+  return signIn.hinted === undefined ? "login" : "provider";
 }

@@ -3,7 +3,7 @@ import { inLines } from "../../accounts/profile-fields.ts";
 import { initialsOf } from "../../core/pictures.ts";
 import type { Translator } from "../../core/texts.ts";
 import { groupedKey } from "../look/qr-code.ts";
-import { providerButtons } from "../look/providers.ts";
+import { providerButtons, providerName } from "../look/providers.ts";
 import type { Locals } from "../look/views.ts";
 import type { DescribedPage } from "../page.ts";
 import { formLocals } from "../forms.ts";
@@ -18,6 +18,7 @@ import {
   submitLabel,
   withoutPasswordLabel,
 } from "./description.ts";
+import { type FirstPage, firstPage } from "./first-page.ts";
 import { isAppCode, LATE_SECONDS, type PresentStep, type StepName } from "./step.ts";
 import type { StepDescription } from "./described-step.ts";
 
@@ -91,14 +92,20 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     ...problem,
     label: labels.get(problem.fields.at(-1) ?? "") ?? problem.text,
   }));
-  const providers = providerButtons(described.providers ?? [], (provider) => {
+  // After the name, it is a button that asks for the code at once.
+  const isNamed = step.name === "login" && step.signIn.state.named === true;
+  const labelOf = (action: string): string => actions.find(({ name }) => name === action)?.label ?? "";
+  const domain = step.name === "login" && firstPage(step.signIn).domain;
+  // The one of the domain has a place of its own.
+  const listed = domain || step.name === "provider" ? [] : (described.providers ?? []);
+  const providers = providerButtons(listed, (provider) => {
     const values = { name: provider };
     return step.name === "login" ? t("provider.signIn", values) : t("provider.continue", values);
   });
   return {
     ...formLocals(t, fields, problems),
     // No field has the focus while something else comes first.
-    ...(providers.last && problems.length === 0 && { focused: undefined }),
+    ...((providers.last || domain) && problems.length === 0 && { focused: undefined }),
     heading: described.title,
     lead,
     texts,
@@ -108,6 +115,7 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     submit: submitLabel(t, step),
     withoutPassword: withoutPasswordLabel(t, step.offers),
     needsPasskey: !step.offers.emailCode,
+    change: step.name === "login" ? labelOf("change") : "",
     csrf,
     account,
     email,
@@ -124,13 +132,17 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     fields,
     lines: inLines(fields),
     providers,
+    // Whether there are buttons without a passkey: then "or" is not part of its form, which may be hidden.
+    isList: providers.shown.length > 0 || (isNamed && instead !== undefined),
+    codeButton: isNamed && instead && { href: instead.href, label: t("email-code.send") },
+    domain: domain && domainLocals(t, domain),
     actions: actions.flatMap((action) => (action.method === "POST" ? [action.name] : [])),
     buttons: step.actions.flatMap((name) => {
       const label = buttonOf(t, name);
       return label === undefined ? [] : [{ name, label }];
     }),
     alternatives: alternatives.filter((each) => each !== aside && each !== instead),
-    instead: instead ?? false,
+    instead: isNamed ? false : (instead ?? false),
     timeLeft: expires_in > 0 && {
       text: t("timeLeft"),
       after: warnAfter(expires_in),
@@ -147,6 +159,15 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     ...(described.methods && { methods: described.methods }),
     ...((step.name === "enrol" || step.name === "recovery-codes") &&
       enrolLocals(described, step.qrCode ?? "")),
+  };
+}
+
+/** The way to the provider of the domain of the name. */
+function domainLocals(t: Translator, { provider }: NonNullable<FirstPage["domain"]>): Locals {
+  return {
+    key: provider.key,
+    label: t("provider.submit", { provider: providerName(provider, t.locale) }),
+    trip: t("login.domain.trip", { host: new URL(provider.issuer).hostname }),
   };
 }
 

@@ -101,6 +101,7 @@ async function mailedCode(to: string): Promise<string> {
 /** How to reach each step. The browser shows its page. */
 const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
   login: atLogin,
+  provider: () => news.browser().get(news.authorizeUrl({ provider_hint: "corp" })),
   async reauthenticate() {
     const browser = await new Browser().get(`${service.oauth2}/account`);
     await signIn(browser, ada);

@@ -47,7 +47,7 @@ describe("the texts", () => {
         "provider-problem",
       ].join(
         "|",
-      )})\\.|^[a-z-]+\\.(?:title|submit|username|password|code|name|passkey|provider|remember)$|^account\\.home$|^mail\\.[a-z]+\\.(?:subject|what|notYou)$`,
+      )})\\.|^[a-z-]+\\.(?:title|submit|username|password|code|name|passkey|remember|provider)$|^login\\.(?:name|proof|nothing)\\.[a-z]+$|^account\\.home$|^mail\\.[a-z]+\\.(?:subject|what|notYou)$`,
     );
     const left = Object.keys(localeFile("en")).filter(
       (key) =>
@@ -116,10 +116,10 @@ describe("the built-in views", () => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
       const partial = new RegExp(
         [
-          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|buttons|step-foot|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes|form-token|last-provider|providers)"\)$`,
+          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|buttons|step-foot|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes|form-token|last-provider|providers|continue-to|change)"\)$`,
           String.raw`^include\("field", \{ field \}\)$`,
           String.raw`^include\("account-form", \{ form \}\)$`,
-          String.raw`^include\("address", \{ address: (?:account|marked|asked) \}\)$`,
+          String.raw`^include\("address", \{ address: (?:account|marked|asked|username) \}\)$`,
           String.raw`^include\("api-lists", \{ apis: each\.apis \}\)$`,
           String.raw`^include\("page-links", \{ first, next \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,
