@@ -1,7 +1,7 @@
 /** A second factor that a provider has asked for: where it counts (decisions.md, Second factors). */
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
-import { Browser } from "../../testing/browser/browser.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { basic, type RequestParameters, send, type TestAnswer } from "../../testing/test-client.ts";
 import { totpCode } from "../../testing/totp-code.ts";

@@ -10,7 +10,7 @@ import { codeIn, startSelfService } from "../interactions/self-service.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
 import { clientAt } from "./clients.ts";
 import { leaveFor, linkTo, type ProviderParty, startWithProvider } from "./provider-party.ts";
-import { ADA, NEWS, onLocalhost, UNLIMITED, VAULT } from "./running-service.ts";
+import { ADA, NEWS, onLocalhost, UNLIMITED } from "./running-service.ts";
 
 const ADA_THERE = { sub: "ada-there", email: "ada@corp.example" };
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
@@ -46,7 +46,6 @@ function typeCode(browser: Browser): Promise<Browser> {
   const form = browser.forms().find(({ fields }) => fields.some(([name]) => name === "code"));
   return browser.submit(form, { code: totpCode(SECRET, clock.now()) });
 }
-const asksForCode = ({ html }: Browser): boolean => html.includes("one-time-code");
 
 const lastUse = async (): Promise<unknown> => {
   const { records } = await party.storage.records.store.scan("identity", undefined, 10);
