@@ -11,6 +11,7 @@ import {
   USED_CHALLENGE,
   USED_RP_ID,
 } from "../../records/factors/factor-kinds.ts";
+import { TRIP } from "../../records/people/trip-kinds.ts";
 import { MAIL, type StoredMail } from "../../records/people/mail-kinds.ts";
 import { IDENTITY, identityId } from "../../records/people/identity-kinds.ts";
 import { NOTICE_COUNT } from "../../records/people/notices.ts";
@@ -146,6 +147,24 @@ function confirmation(index: number, now: number): StoredConfirmation {
   };
 }
 
+function trip(index: number, now: number): RecordData {
+  const sub = text(index);
+  return TRIP.record({
+    digest: `trip ${sub}`,
+    provider: "google",
+    deployment: "openid",
+    browser: text(index + 1),
+    cookie: text(index + 2),
+    owner:
+      index % 2 === 0
+        ? { kind: "sign-in", uid: sub }
+        : { kind: "account", sub, session: text(index + 3), generation: index },
+    sealed: text(index + 1),
+    startedAt: now - index,
+    expiresAt: now + HOUR + index,
+  });
+}
+
 function factors(index: number, now: number): RecordData[] {
   const sub = text(index);
   const times = { added_at: index, last_used_at: index % 2 === 0 ? null : index + 1 };
@@ -185,6 +204,7 @@ function factors(index: number, now: number): RecordData[] {
     }),
     USED_CHALLENGE.record({ digest: text(index), expires_at_ms: now + HOUR }),
     USED_RP_ID.record({ rp_id: `${index}.example` }),
+    trip(index, now),
   ];
 }
 
