@@ -39,7 +39,6 @@ export function createAccounts(
 ): Accounts & AccountInternals {
   const { clock, configuration, events, fields, passwords } = services;
   const { directory } = services.storage;
-  const emailCode = usesEmailCodes(services);
   const shown = (record: AccountRecord): Account => toAccount(record, fields);
   const writer = new AccountWriter(services);
   const factors = createFactorWriter(services);
@@ -187,7 +186,8 @@ export function createAccounts(
       const { record } = await writer.change(sub, caller, (before) => {
         if (before === undefined) return undefined;
         const after = applied(before, changes, fields);
-        if (losesAddress(before, after, { emailCode })) throw new NotApplicable(CONFIRMED_ADDRESS);
+        if (losesAddress(before, after, { emailCode: usesEmailCodes(services, sub) }))
+          throw new NotApplicable(CONFIRMED_ADDRESS);
         const changed = [...changedAddress(before, after), ...fields.changed(before, after)];
         if (changed.length === 0) return undefined;
         const detail = { fields: changed.join(" ") };

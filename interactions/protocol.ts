@@ -277,7 +277,7 @@ export function createSignInProtocol(
       ...sealed(ctx, found, exp * 1_000, stored),
       ...(loginHint === undefined ? {} : { loginHint }),
       ...(uiLocales === undefined ? {} : { uiLocales }),
-      ...(account && { account: knownAccount(account, people.signInCodes !== undefined) }),
+      ...(account && { account: knownAccount(account, people.signInCodes?.isFor(account) ?? false) }),
     };
   }
 

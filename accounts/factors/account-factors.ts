@@ -60,7 +60,6 @@ export function createAccountFactors(
 ): { readonly operations: FactorOperations; readonly internals: FactorChanges } {
   const { configuration, storage, clock } = services;
   const { records, directory } = storage;
-  const allowed = { emailCode: usesEmailCodes(services), providers: configuration.providers };
   // With `strict`, third parties and operators need a second factor.
   const { profile, operators } = configuration;
 
@@ -110,6 +109,7 @@ export function createAccountFactors(
       if (generation !== undefined && before.sessions_generation !== generation) return { refused: "stale" };
       const left = removal(before, (each, way) => (id === undefined ? isFactorWay(way) : each === id));
       if (left === undefined) return undefined;
+      const allowed = { emailCode: usesEmailCodes(services, sub), providers: configuration.providers };
       // Operators may remove everything: with the confirmed address, the person can set a password.
       if (id !== undefined && canSignIn(before, allowed) && !canSignIn(left.account, allowed))
         return { refused: "last_sign_in_method" };

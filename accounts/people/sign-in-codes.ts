@@ -32,6 +32,8 @@ export interface CodeAskedAt extends AskedAt {
 
 /** Each call rejects with `StorageUnavailable` when the storage fails. */
 export interface SignInCodes {
+  /** Whether a code by mail can sign in to this account at all. */
+  isFor(account: AccountRecord): boolean;
   /**
    * Sends a code to the address of the account with this name. The same work, answer and time for a name that no account has. An
    * earlier code of this sign-in ends.
@@ -89,15 +91,19 @@ export function createSignInCodes(services: PeopleServices): SignInCodes {
     WAYS.email.ids(account).length > 0 &&
     onlyProvider(configuration, account) === undefined;
 
-  /** Whether a code signs in to this account. Who reads the mail of a moved account may have moved it. */
+  const isFor = (account: AccountRecord): boolean => !operators.includes(account.sub) && isReader(account);
+
+  /** Whether a code signs in to this account now. Who reads the mail of a moved account may have moved it. */
   function isEnough(account: AccountRecord, isRecent: boolean): boolean {
-    const { sub, address_undos = [] } = account;
-    if (operators.includes(sub) || !isReader(account)) return false;
+    const { address_undos = [] } = account;
+    if (!isFor(account)) return false;
     if (!hasWay(account, outranksMail)) return true;
     return !isRecent && address_undos.every(({ expires_at }) => expires_at <= clock.now());
   }
 
   return {
+    isFor,
+
     async start(interaction, login, isRecent, at) {
       const name = readName(login);
       const asked = await askedFor(services, name, at, { limit: "mail", purpose: PURPOSE });

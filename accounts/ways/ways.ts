@@ -303,14 +303,19 @@ export const allWays = (): readonly Way[] => Object.values(WAYS);
 export const mainWaysFirst = (): readonly Way[] =>
   allWays().toSorted((one, other) => Number(other.signsIn) - Number(one.signsIn));
 
-/** Whether codes by mail are on. */
-export const usesEmailCodes = ({
-  configuration: { signIn, profile },
-  mailDeployment,
-}: {
-  readonly configuration: Pick<Configuration, "signIn" | "profile">;
-  readonly mailDeployment: unknown;
-}): boolean => signIn.emailCode && profile !== "strict" && mailDeployment !== undefined;
+/** Whether codes by mail are on for this account: operators get none. */
+export function usesEmailCodes(
+  {
+    configuration: { signIn, profile, operators },
+    mailDeployment,
+  }: {
+    readonly configuration: Pick<Configuration, "signIn" | "profile" | "operators">;
+    readonly mailDeployment: unknown;
+  },
+  sub: string,
+): boolean {
+  return signIn.emailCode && profile !== "strict" && mailDeployment !== undefined && !operators.includes(sub);
+}
 
 /** The kinds that the account has. @param allowed Default: codes by mail are off. */
 export function kindsOf(account: WayOwner, allowed: Pick<AllowedWays, "emailCode"> = {}): string[] {

@@ -18,7 +18,7 @@ interface OverviewLocals extends PersonLocals {
   readonly hasMoreBrowsers?: boolean;
   /** The names of the connected services. */
   readonly services: readonly string[];
-  /** Whether codes by mail sign in. Default: no. */
+  /** Whether codes by mail sign in to the account. Default: no. */
   readonly emailCode?: boolean;
   /** Path of the console, for operators. */
   readonly console?: string;
@@ -140,7 +140,7 @@ export const overviewPage: PersonPage = {
       browsers: found.sessions.length,
       hasMoreBrowsers: found.next !== undefined,
       services: services.map(({ name }) => name),
-      emailCode: people.signInCodes !== undefined,
+      emailCode: people.signInCodes?.isFor(account) ?? false,
       now: clock.now(),
       ...(console !== undefined &&
         configuration.operators.includes(account.sub) && { console: locals.base + console }),

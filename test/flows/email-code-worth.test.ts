@@ -101,6 +101,30 @@ describe("what a code by mail is worth", () => {
     expect([mail.subject, codeIn(mail)]).toEqual(["No code for this sign-in", ""]);
     expect((await enter(waiting, "00000000")).status).toBe(400);
   });
+
+  it("is no way in of an operator with a passkey alone: that one stays [D-MAILCODE-10, D-MAILCODE-19]", async () => {
+    const { running, clock } = party;
+    const { accounts } = running.service;
+    const { sub, email } = await party.newcomer();
+    await addPhone(running, sub, clock);
+    const operated = await startSelfService(undefined, {
+      config: { signIn: { emailCode: true }, operators: [OPERATOR] },
+      deployments: onLocalhost,
+    });
+    try {
+      const { accounts: theirs } = operated.service;
+      await theirs.import({ sub: OPERATOR, email, email_verified: true });
+      await addPhone(operated, OPERATOR, createSystemClock());
+      const { passkeys = [] } = (await theirs.factors(OPERATOR)) ?? {};
+      await expect(theirs.removeFactor(OPERATOR, passkeys[0]?.id ?? "")).rejects.toMatchObject({
+        code: "last_sign_in_method",
+      });
+    } finally {
+      await operated.close();
+    }
+    const { passkeys = [] } = (await accounts.factors(sub)) ?? {};
+    await expect(accounts.removeFactor(sub, passkeys[0]?.id ?? "")).resolves.toBe(true);
+  });
 });
 
 /** The pages that need a recent sign-in. */
