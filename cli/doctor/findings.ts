@@ -8,6 +8,7 @@ export const CHECKS = {
   secrets: "weak and missing secrets",
   proxy: "the proxy in front of https addresses",
   mail: "mail that goes unencrypted",
+  providers: "providers to sign in with: their documents, the client, and the redirect addresses",
   storage: "whether the storage can be used",
   redis: "the settings of Redis",
   clocks: "the clocks of the storage's servers",
@@ -30,8 +31,8 @@ export type CheckId = keyof typeof CHECKS;
 /** Sentences with values in braces. The name of a value is the same in all three. */
 interface FindingTexts {
   readonly check: CheckId;
-  /** `problem`: something does not work, or is not safe. `warning`: it may be intended. */
-  readonly level: "warning" | "problem";
+  /** `problem`: something does not work, or is not safe. `warning`: it may be intended. `note`: nothing is wrong. */
+  readonly level: "note" | "warning" | "problem";
   /** What is wrong. */
   readonly what: string;
   /** Why it matters. */
@@ -138,6 +139,20 @@ export const FINDINGS = {
     what: "Mail may go unencrypted to the mail server: mail.allowClearText is true.",
     why: "Anyone who reads it in transit can use its reset links, and gets the password of the mail server.",
     fix: "Use smtps://, or a server that offers STARTTLS, and remove mail.allowClearText.",
+  },
+  provider_refused: {
+    check: "providers",
+    level: "problem",
+    what: "{message}",
+    why: "Nobody can sign in with this provider.",
+    fix: "{advice}",
+  },
+  provider_addresses: {
+    check: "providers",
+    level: "note",
+    what: "The provider {key} sends people back to {addresses}.",
+    why: "A provider does that only if the address is registered there.",
+    fix: "Register each address with the client at the provider, exactly as it is here.",
   },
   storage_in_memory: {
     check: "storage",

@@ -9,6 +9,9 @@ import { keyFileOf, readOrMakeKeyFile } from "../../config/keys.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { backendOf, databaseFile, readPostgresAddress } from "../../config/storage-address.ts";
 import { isClearSmtp, isLoopback } from "../../config/value-forms.ts";
+import { createEvents } from "../../core/events.ts";
+import { callbackPath } from "../../interactions/trips.ts";
+import { createUpstream } from "../../upstream/upstream.ts";
 import { ConfigurationError, SignInError } from "../../core/errors.ts";
 import { unfinishedFiles } from "../program/new-file.ts";
 import { isOpenToAll, type Settings } from "../program/settings.ts";
@@ -175,6 +178,34 @@ const mail: Check<LocalSubject> = {
   },
 };
 
+/** Asks each provider as a sign-in does, and shows the addresses to register there. */
+const providers: Check<LocalSubject> = {
+  id: "providers",
+  async run({ configuration }) {
+    const { clock, deployments } = configuration;
+    const bases = [deployments.oauth2, deployments.openid].filter((each) => each !== undefined);
+    const upstream = createUpstream({
+      configuration,
+      clock,
+      events: createEvents(() => undefined),
+      logger: { warn: () => undefined },
+    });
+    try {
+      const examined = upstream.providers.map(async ({ key }) => {
+        const addresses = bases.map(({ url }) => url + callbackPath(key));
+        const found = await upstream.examine(key, addresses);
+        return [
+          ...found.map(({ problem, advice }) => finding("provider_refused", { message: problem, advice })),
+          finding("provider_addresses", { key, addresses: addresses.join(" and ") }),
+        ];
+      });
+      return (await Promise.all(examined)).flat();
+    } finally {
+      await upstream.close();
+    }
+  },
+};
+
 /** Bytes below which a disk counts as full: less than one day of a small service. */
 const MIN_FREE_BYTES = 64 * 2 ** 20;
 
@@ -198,4 +229,11 @@ const fileSystem: Check<LocalSubject> = {
   },
 };
 
-export const localChecks: readonly Check<LocalSubject>[] = [files, fileSystem, secrets, proxy, mail];
+export const localChecks: readonly Check<LocalSubject>[] = [
+  files,
+  fileSystem,
+  secrets,
+  proxy,
+  mail,
+  providers,
+];

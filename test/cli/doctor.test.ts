@@ -53,12 +53,12 @@ describe("doctor, without a server", () => {
     const child = start("cli/main.ts", { args: ["doctor"], cwd: folder });
     await expect(child.ended).resolves.toBe(0);
     expect(child.output()).toMatch(
-      /^ok {7}configuration: .*\n(?:ok {7}.*\n){14}0 problems, 0 warnings\.\n$/u,
+      /^ok {7}configuration: .*\n(?:ok {7}.*\n){15}0 problems, 0 warnings\.\n$/u,
     );
     const { code, lines, err } = await doctor(["--config", path]);
     expect({ code, err }).toEqual({ code: 0, err: "0 problems, 0 warnings.\n" });
     expect(lines.map(({ check, level }) => `${check} ${level}`)).toEqual(
-      "configuration files file-system secrets proxy mail storage redis clocks indexes history keys deployments clients receivers"
+      "configuration files file-system secrets proxy mail providers storage redis clocks indexes history keys deployments clients receivers"
         .split(" ")
         .map((check) => `${check} ok`),
     );
