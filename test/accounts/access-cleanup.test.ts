@@ -1,5 +1,5 @@
 /** What is removed in the background: what has ended, what is too much, and what was written too late. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { artifactRecord } from "../../records/artifacts/artifact-kinds.ts";
 import type { Artifact, ArtifactQuery } from "../../records/artifacts/artifact.ts";
 import { KINDS } from "../../records/all-kinds.ts";
@@ -15,7 +15,6 @@ beforeEach(async () => {
   domain = await openDomain();
   sub = await seed(domain);
 });
-afterEach(() => domain.storage.close());
 
 async function put(...artifacts: readonly Partial<Artifact>[]): Promise<void> {
   const changes = new Changes();

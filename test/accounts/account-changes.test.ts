@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { SYSTEM } from "../../records/audit/audit-event.ts";
 import type { Accounts } from "../../accounts/operations/accounts.ts";
 import { generationAt, generationsOf } from "../../accounts/generations.ts";
@@ -19,7 +19,6 @@ beforeEach(async () => {
   domain = await openDomain();
   sub = await seed(domain);
 });
-afterEach(() => domain.storage.close());
 
 /** The incremented generations, the remaining consents and the remaining artifacts. */
 async function effect(change: (accounts: Accounts) => Promise<unknown>): Promise<unknown> {

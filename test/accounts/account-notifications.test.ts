@@ -1,5 +1,5 @@
 import { StatementSync } from "node:sqlite";
-import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import { beforeEach, describe, expect, it, jest } from "@jest/globals";
 import { StorageUnavailable } from "../../core/errors.ts";
 import {
   CLIENTS,
@@ -23,7 +23,6 @@ beforeEach(async () => {
   domain = await openDomain({ accounts: { attributes: ATTRIBUTES } });
   sub = await seed(domain);
 });
-afterEach(() => domain.storage.close());
 
 function failing(): never {
   throw new StorageUnavailable("planted");

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { emailProblem, normalName, usernameProblem } from "../../accounts/names.ts";
 import { codeOf, openDomain, type Domain } from "./open-domain.ts";
@@ -8,7 +8,6 @@ let domain: Domain;
 beforeEach(async () => {
   domain = await openDomain();
 });
-afterEach(() => domain.storage.close());
 
 describe("sign-in names", () => {
   it("share one namespace of e-mail addresses and usernames, after NFKC and lowercasing [D-ACCOUNT-2]", async () => {

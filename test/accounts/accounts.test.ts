@@ -1,5 +1,5 @@
 import { putAccount } from "../records/rules/stage.ts";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { KINDS } from "../../records/all-kinds.ts";
 import { ACCOUNT, IDENTIFIER, USER_ID } from "../../records/directory/directory-kinds.ts";
 import { codeOf, openDomain, START, type Domain, withCommit } from "./open-domain.ts";
@@ -11,7 +11,6 @@ beforeEach(async () => {
   for (const key of ["1", "2"]) await domain.directory.services.put(key, { name: `Service ${key}` });
   await domain.directory.portals.put("main", { name: "Main" });
 });
-afterEach(() => domain.storage.close());
 
 const full = {
   email: "Ada@example.com",

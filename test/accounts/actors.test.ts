@@ -1,5 +1,5 @@
 /** The actor of a change, as passed to each call and stored in the audit log. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { CallOptions } from "../../accounts/arguments.ts";
 import { CLIENTS, openDomain, seed, type Domain } from "./open-domain.ts";
 
@@ -10,7 +10,6 @@ beforeEach(async () => {
   sub = await seed(domain);
   await domain.directory.services.put("1", { name: "One", roles: ["editor"] });
 });
-afterEach(() => domain.storage.close());
 
 const [CLIENT = ""] = CLIENTS;
 const REDIRECT = ["https://client.example/callback"];

@@ -1,5 +1,5 @@
 /** The rules of APIs, and what clients may ask of them. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { ApiSettings } from "../../accounts/operations/apis.ts";
 import { StillReferenced } from "../../core/errors.ts";
 import { applySeed } from "../../lib/seed.ts";
@@ -18,7 +18,6 @@ beforeEach(async () => {
   domain = await openDomain();
   await domain.directory.services.put("1", { name: "News" });
 });
-afterEach(() => domain.storage.close());
 
 const machine = (client_id: string, apis = {}): Promise<unknown> =>
   domain.clients.register({ client_id, kind: "machine", name: "Job", service: "1", apis });

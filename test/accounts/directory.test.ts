@@ -1,5 +1,5 @@
 import { putEntry } from "../records/rules/stage.ts";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { openReceiver, parseReceiverName } from "../../accounts/receivers.ts";
 import { StillReferenced } from "../../core/errors.ts";
 import { createSealer } from "../../core/sealing.ts";
@@ -11,7 +11,6 @@ let domain: Domain;
 beforeEach(async () => {
   domain = await openDomain();
 });
-afterEach(() => domain.storage.close());
 
 const shown = { url: RECEIVER.url, client_id: RECEIVER.client_id, types: RECEIVER.types };
 

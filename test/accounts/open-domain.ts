@@ -30,6 +30,7 @@ import { readConfiguration } from "../../config/read.ts";
 import { defaults } from "../../config/schema.ts";
 import { createAccountServices } from "../../lib/account-services.ts";
 import { createStorageServices } from "../../records/services.ts";
+import { closing } from "../closing.ts";
 import { fixedKeys, watchedAudit, watchedLogout } from "../watched-parts.ts";
 
 export const RULES: PasswordRules = {
@@ -109,7 +110,7 @@ export interface Options {
 export async function openDomain(options: Partial<Options> = {}): Promise<Domain> {
   const clock = { virtual: true, seconds: START, now: () => clock.seconds * 1000 };
   const storage = await openStorage({ storage: "sqlite::memory:", artifacts: "sqlite::memory:", clock });
-  return build(storage, clock, options);
+  return build(closing(storage), clock, options);
 }
 
 function build(opened: Storage, clock: Domain["clock"], options: Partial<Options>): Domain {

@@ -1,5 +1,5 @@
 /** Roles of services: who can have them, and when they end. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { findRoles } from "../../accounts/roles.ts";
 import type { ServiceSettings } from "../../accounts/operations/directory.ts";
 import { codeOf, openDomain, seed, type Domain } from "./open-domain.ts";
@@ -13,7 +13,6 @@ beforeEach(async () => {
   sub = await seed(domain);
   await domain.directory.services.put("1", NEWS);
 });
-afterEach(() => domain.storage.close());
 
 const current = async (service: string): Promise<readonly string[]> =>
   findRoles(domain.storage.directory, (await domain.accounts.record(sub))!, service);

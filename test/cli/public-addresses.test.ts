@@ -1,5 +1,5 @@
 /** What `config check` and `doctor` say about the addresses of public clients. */
-import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { beforeEach, expect, it } from "@jest/globals";
 import { storageChecks } from "../../cli/doctor/storage-checks.ts";
 import { checkConfigFile } from "../../cli/server/config-file.ts";
 import { readConfiguration } from "../../config/read.ts";
@@ -11,7 +11,6 @@ beforeEach(async () => {
   domain = await openDomain();
   await domain.directory.services.put("1", { name: "1" });
 });
-afterEach(() => domain.storage.close());
 
 const basic = { kind: "public", name: "App", service: "1" } as const;
 

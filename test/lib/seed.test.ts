@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { generateKeyPairSync } from "node:crypto";
 import { pino } from "pino";
 import { SEEDED } from "../../records/directory/directory-kinds.ts";
@@ -47,7 +47,6 @@ let domain: Domain;
 beforeEach(async () => {
   domain = await openDomain();
 });
-afterEach(() => domain.storage.close());
 
 /** Everything that is stored, sealed texts and hashes included. */
 async function everything({ storage: { directory, deliveries, audit } }: Domain): Promise<string> {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { clientAddressProblem } from "../../../accounts/text-rules.ts";
 import { codeOf, openDomain, type Domain } from "../open-domain.ts";
@@ -13,7 +13,6 @@ beforeEach(async () => {
   domain = await openDomain();
   await domain.directory.services.put("1", { name: "1" });
 });
-afterEach(() => domain.storage.close());
 
 /** Whether each of these secrets is accepted now. */
 async function accepted(clientId: string, secrets: readonly string[]): Promise<boolean[]> {

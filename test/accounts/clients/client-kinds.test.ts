@@ -1,6 +1,6 @@
 /** Which settings each kind of client has, and which addresses it may name. */
 import { generateKeyPairSync } from "node:crypto";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { isAllowedAddress, isNativeAddress } from "../../../accounts/clients/client-kinds.ts";
 import {
   CLIENT_ROWS,
@@ -36,7 +36,6 @@ beforeEach(async () => {
   domain = await openDomain();
   await domain.directory.services.put("1", { name: "1" });
 });
-afterEach(() => domain.storage.close());
 
 /** The settings as JavaScript may pass them. */
 const register = (settings: object): Promise<{ client_id: string; client_secret?: string }> =>

@@ -1,5 +1,5 @@
 import { CLIENT } from "../../../records/directory/directory-kinds.ts";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { consentOf } from "../../../accounts/clients/consents.ts";
 import {
   addArtifacts,
@@ -21,7 +21,6 @@ beforeEach(async () => {
   domain = await openDomain();
   for (const key of ["1", "2"]) await domain.directory.services.put(key, { name: key });
 });
-afterEach(() => domain.storage.close());
 
 describe("a client", () => {
   it("is registered with defaults, and its secret is returned once [INTRO-10]", async () => {

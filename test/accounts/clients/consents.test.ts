@@ -1,6 +1,6 @@
 import { ACCOUNT } from "../../../records/directory/directory-kinds.ts";
 import { changeAccount } from "../../records/rules/stage.ts";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { SYSTEM } from "../../../records/audit/audit-event.ts";
 import { consentOf } from "../../../accounts/clients/consents.ts";
@@ -16,7 +16,6 @@ beforeEach(async () => {
   domain = await openDomain();
   sub = await seed(domain);
 });
-afterEach(() => domain.storage.close());
 
 async function remembered(): Promise<Readonly<Record<string, Consent>>> {
   return (await domain.accounts.record(sub))?.consents ?? {};

@@ -1,5 +1,5 @@
 /** Codes of an app and recovery codes, over a real storage. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { StorageUnavailable } from "../../../core/errors.ts";
 import { totpCode } from "../../../testing/totp-code.ts";
 import { withCalls } from "../../servers/storage.ts";
@@ -21,7 +21,6 @@ beforeEach(async () => {
   ({ recovery_codes: codes } = await stage.accounts.addApp(sub, { secret: SECRET }));
   await stage.mails();
 });
-afterEach(() => stage.storage.close());
 
 const at = (steps: number): string => totpCode(SECRET, stage.clock.now() + steps * STEP * 1000);
 const use = (code: string, who = stage.factors) => who.codes.useApp(sub, code, AT);
@@ -132,18 +131,14 @@ describe("a code of the app", () => {
     const broken = await openPeople({}, undefined, {}, (store) =>
       withCalls(store, { commit: (...commit) => (fails ? down() : store.commit(...commit)) }),
     );
-    try {
-      const account = await broken.accounts.create({ email: "eve@example.com", app: { secret: SECRET } });
-      const code = (typed: string) => broken.factors.codes.useApp(account.sub, typed, AT);
-      fails = true;
-      for (let tries = 0; tries < 6; tries += 1)
-        await expect(code(wrong())).rejects.toBeInstanceOf(StorageUnavailable);
-      fails = false;
-      for (let tries = 0; tries < 5; tries += 1) await expect(code(wrong())).resolves.toEqual(WRONG);
-      await expect(code(wrong())).resolves.toMatchObject({ kind: "limited" });
-    } finally {
-      await broken.storage.close();
-    }
+    const account = await broken.accounts.create({ email: "eve@example.com", app: { secret: SECRET } });
+    const code = (typed: string) => broken.factors.codes.useApp(account.sub, typed, AT);
+    fails = true;
+    for (let tries = 0; tries < 6; tries += 1)
+      await expect(code(wrong())).rejects.toBeInstanceOf(StorageUnavailable);
+    fails = false;
+    for (let tries = 0; tries < 5; tries += 1) await expect(code(wrong())).resolves.toEqual(WRONG);
+    await expect(code(wrong())).resolves.toMatchObject({ kind: "limited" });
   });
 
   it.each([

@@ -1,6 +1,6 @@
 /** Enrolment, removal, the link that undoes a first factor, and remembered browsers, over a real storage. */
 import { kindsOf } from "../../../accounts/ways/ways.ts";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { Enrolment, Enrolments } from "../../../accounts/factors/enrolment.ts";
 import { createRememberedBrowsers } from "../../../accounts/factors/remembered-browsers.ts";
 import type { AccountRecord } from "../../../records/directory/directory.ts";
@@ -27,7 +27,6 @@ beforeEach(async () => {
     email_verified: true,
   }));
 });
-afterEach(() => stage.storage.close());
 
 const GONE = { kind: "gone" };
 const record = async () => (await stage.accounts.record(sub)) as AccountRecord;

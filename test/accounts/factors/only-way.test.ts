@@ -1,5 +1,5 @@
 /** The last passkey of an account without a password, over a real storage. */
-import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { beforeEach, expect, it } from "@jest/globals";
 import { NotApplicable } from "../../../core/errors.ts";
 import { factorStateOf } from "../../../accounts/factors/factor.ts";
 import type { AccountRecord } from "../../../records/directory/directory.ts";
@@ -12,7 +12,6 @@ beforeEach(async () => {
   ({ sub } = await stage.accounts.create({ email: "ada@example.com", email_verified: true }));
   await addPasskey("phone");
 });
-afterEach(() => stage.storage.close());
 
 async function addPasskey(id: string): Promise<void> {
   const passkey = {

@@ -1,5 +1,5 @@
 /** Passkeys with an authenticator whose keys and signatures are real, over a real storage. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeAttestationObject, isoCBOR } from "@simplewebauthn/server/helpers";
 import { factorStateOf } from "../../../accounts/factors/factor.ts";
 import type { Enrolment, Enrolments } from "../../../accounts/factors/enrolment.ts";
@@ -31,7 +31,6 @@ beforeEach(async () => {
   enrolments = stage.factors.enrolments as Enrolments;
   sub = await person("ada@example.com");
 });
-afterEach(() => stage.storage.close());
 
 /** Somebody with an app, so that further factors need no code by mail. */
 async function person(email: string): Promise<string> {

@@ -1,5 +1,5 @@
 /** What makes a person look at their second factors, and when they have, over a real storage. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { AccountRecord, FactorsReview } from "../../../records/directory/directory.ts";
 import { AT, from, NEW_PASSWORD, openPeople, PASSWORD, type PeopleStage } from "../people/stage.ts";
 
@@ -13,7 +13,6 @@ beforeEach(async () => {
   stage = await openPeople();
   ({ sub } = await stage.accounts.create({ email: EMAIL, password: PASSWORD, email_verified: true }));
 });
-afterEach(() => stage.storage.close());
 
 const record = async (): Promise<AccountRecord> => (await stage.accounts.record(sub))!;
 const review = async (): Promise<FactorsReview | undefined> => (await record()).ways.review;

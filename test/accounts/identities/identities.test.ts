@@ -1,5 +1,5 @@
 /** Identities at other providers over a real storage: who has one, and what linking and unlinking change. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { canSignIn, kindsOf } from "../../../accounts/ways/ways.ts";
 import { AlreadyExists } from "../../../core/errors.ts";
 import { AT, from, PASSWORD } from "../people/stage.ts";
@@ -9,7 +9,6 @@ const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 
 const party = new IdentityParty();
 beforeEach(() => party.open());
-afterEach(() => party.close());
 
 describe("an identity", () => {
   it("is found with the account that it is linked to, and is one of its ways to sign in [D-PROV-61]", async () => {

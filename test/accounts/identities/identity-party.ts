@@ -26,10 +26,6 @@ export class IdentityParty {
     }));
   }
 
-  async close(): Promise<void> {
-    await this.stage.storage.close();
-  }
-
   async record(of = this.sub): Promise<AccountRecord> {
     const record = await this.stage.accounts.record(of);
     if (record === undefined) throw new Error("no account");

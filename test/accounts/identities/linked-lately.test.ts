@@ -1,12 +1,11 @@
 /** What is linked lately can be undone: by the link of the mail, on the account page, and by a new password. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { kindsOf } from "../../../accounts/ways/ways.ts";
 import { AT, NEW_PASSWORD, PASSWORD } from "../people/stage.ts";
 import { ada, corp, DAY, IdentityParty, other } from "./identity-party.ts";
 
 const party = new IdentityParty();
 beforeEach(() => party.open());
-afterEach(() => party.close());
 
 const linkIn = async (kind: string) =>
   (await party.stage.mails()).find((mail) => mail.kind === kind)?.link ?? "";

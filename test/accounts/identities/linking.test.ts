@@ -1,5 +1,5 @@
 /** What linking an identity needs, over a real storage: the rule that the sign-in and the account page share. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { UpstreamIdentity } from "../../../upstream/upstream.ts";
 import type { StartedLinking } from "../../../accounts/identities/linking.ts";
 import type { AccountRecord } from "../../../records/directory/directory.ts";
@@ -17,7 +17,6 @@ beforeEach(async () => {
   stage = await openPeople();
   sub = await newAccount("ada@example.com");
 });
-afterEach(() => stage.storage.close());
 
 /** Of somebody at Google. The address is that of Ada's account here: it must link nothing by itself. */
 const ada: UpstreamIdentity = {

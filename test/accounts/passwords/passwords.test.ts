@@ -1,5 +1,5 @@
 import { pbkdf2Sync, scryptSync } from "node:crypto";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { hash as hashArgon2 } from "@node-rs/argon2";
 import { hash as hashBcrypt } from "@node-rs/bcrypt";
 import { readForeignHash } from "../../../accounts/passwords/password-formats.ts";
@@ -186,7 +186,6 @@ describe("signing in with a password", () => {
   beforeEach(async () => {
     domain = await openDomain();
   });
-  afterEach(() => domain.storage.close());
 
   it("takes the same work for a wrong password, an unknown name and an account without a password", async () => {
     await domain.accounts.create({ email: "with@example.com", username: "with", password: PASSWORD });

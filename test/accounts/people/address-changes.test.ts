@@ -1,6 +1,6 @@
 /** Changes of the e-mail address by the person, over a real storage. */
 import { factorStateOf } from "../../../accounts/factors/factor.ts";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { AT, NEW_PASSWORD, openPeople, PASSWORD, type PeopleStage, wrongCode } from "./stage.ts";
 
 let stage: PeopleStage;
@@ -9,7 +9,6 @@ beforeEach(async () => {
   stage = await openPeople();
   ({ sub } = await stage.accounts.create({ email: "ada@example.com", name: "Buy now!", locale: "en" }));
 });
-afterEach(() => stage.storage.close());
 
 const GONE = { kind: "gone" };
 const SENT = { kind: "sent" };

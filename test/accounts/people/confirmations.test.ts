@@ -1,6 +1,6 @@
 /** Codes and links that are sent by mail, over a real storage. */
 import { createSecretKey, randomBytes } from "node:crypto";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { Storage } from "../../../records/storage.ts";
 import { openStorage } from "../../../records/storage.ts";
 import { openMail } from "../../../records/people/mail-kinds.ts";
@@ -17,6 +17,7 @@ import { readAccount, writeAccount } from "../../../accounts/account-write.ts";
 import { CONFIRMATION } from "../../../records/people/confirmation-kinds.ts";
 import type { Transaction } from "../../../records/records.ts";
 import { account, putAccount } from "../../records/rules/stage.ts";
+import { closing } from "../../closing.ts";
 import { newStorage } from "../../servers/storage.ts";
 
 const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
@@ -33,10 +34,9 @@ beforeEach(async () => {
   clock = new TestClock();
   wakes = 0;
   const { keys: _keys, ...addresses } = await newStorage();
-  storage = await openStorage({ artifacts: addresses.storage, ...addresses, clock });
+  storage = closing(await openStorage({ artifacts: addresses.storage, ...addresses, clock }));
   confirmations = createConfirmations({ storage, clock, sealer }, key, () => (wakes += 1));
 });
-afterEach(() => storage.close());
 
 /** Issues a reset. @returns what its mail contains. */
 async function issue(

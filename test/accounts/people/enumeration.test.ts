@@ -1,5 +1,5 @@
 /** What a stranger's question about a name costs: the same reads, writes and comparisons, whether or not somebody has it. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { AskedAt } from "../../../accounts/people/requests.ts";
 import type { RecordStore } from "../../../adapters/record-store.ts";
 import { withCalls } from "../../servers/storage.ts";
@@ -55,8 +55,6 @@ async function open(limit: RateLimits["registrations"]): Promise<void> {
   await stage.accounts.create(known);
   ({ sub: asker } = await stage.accounts.create({ email: "asker@example.com" }));
 }
-
-afterEach(() => stage.storage.close());
 
 /** A browser with the device cookie of another account: it is compared with that of the name. */
 const withCookie = (at: AskedAt): AskedAt => ({
@@ -177,7 +175,6 @@ describe("a reset that uses up the mail of an account", () => {
   beforeEach(() => open(MANY));
 
   it("costs the same for known and unknown names, also where another name has used it up [D-ENUM-1, D-MAILLIMIT-1]", async () => {
-    await stage.storage.close();
     await open(ONE);
     for (const name of ["someone", "somebody"]) await ask("a reset by username", name, unchanged);
     const last = await ask("a reset by address", "known", unchanged);

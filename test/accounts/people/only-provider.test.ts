@@ -1,5 +1,5 @@
 /** An account in the domain of a provider with `only` changes neither its password nor its address by mail. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { AT, NEW_PASSWORD, openPeople, PASSWORD, type PeopleStage } from "./stage.ts";
 
 const CORP = {
@@ -21,7 +21,6 @@ beforeEach(async () => {
     password: PASSWORD,
   }));
 });
-afterEach(() => stage.storage.close());
 
 describe("an account that signs in at its provider only", () => {
   it("gets no reset, not even one that was asked for before [D-PROV-11]", async () => {

@@ -1,5 +1,5 @@
 /** Forgotten passwords, over a real storage. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import {
   AT,
   from,
@@ -19,7 +19,6 @@ beforeEach(async () => {
   const ada = { email: "Ada@example.com", username: "ada", name: "Ada", password: PASSWORD, locale: "en" };
   ({ sub } = await stage.accounts.create(ada));
 });
-afterEach(() => stage.storage.close());
 
 const GONE = { kind: "gone" };
 const SENT = { kind: "sent" };
@@ -46,7 +45,6 @@ describe("a forgotten password", () => {
   });
 
   it("is tried with thirty new passwords in an hour, of which other services hear no more [D-BREACH-1]", async () => {
-    await stage.storage.close();
     let asked = 0;
     stage = await openPeople({}, defaults.rateLimits, {
       isBreached: async (password) => (asked += 1) > 0 && password !== NEW_PASSWORD,
@@ -369,6 +367,5 @@ describe("mail that a stranger asks for", () => {
       await limited.accounts.setPassword(other, `${NEW_PASSWORD} ${count}`);
     const kinds = (await limited.mails()).map(({ kind }) => kind);
     expect(kinds.filter((kind) => kind === "password-changed")).toHaveLength(8);
-    await limited.storage.close();
   });
 });

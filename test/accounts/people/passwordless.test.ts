@@ -1,5 +1,5 @@
 /** Registration without a password, over a real storage: the account is made together with its passkey. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { RegistrationForm } from "../../../accounts/people/registration-form.ts";
 import { AT, openPeople, PASSWORD, type PeopleStage } from "./stage.ts";
 
@@ -9,7 +9,6 @@ let stage: PeopleStage;
 beforeEach(async () => {
   stage = await openPeople({ fields: FIELDS, passwordless: true });
 });
-afterEach(() => stage.storage.close());
 
 const GONE = { kind: "gone" };
 const OWNER = { email: "ada@example.com", username: "ada", name: "Ada", surname: "Lovelace" };

@@ -1,5 +1,5 @@
 /** Registration by somebody who came back from a provider, over a real storage: with and without our mail. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { UpstreamIdentity } from "../../../upstream/upstream.ts";
 import type { RegistrationForm } from "../../../accounts/people/registration-form.ts";
 import { IDENTITY } from "../../../records/people/identity-kinds.ts";
@@ -12,7 +12,6 @@ let stage: PeopleStage;
 beforeEach(async () => {
   stage = await openPeople({ fields: { username: "optional", name: "optional" }, terms: TERMS });
 });
-afterEach(() => stage.storage.close());
 
 /** Who comes back from Google. */
 const ada: UpstreamIdentity = {

@@ -1,5 +1,5 @@
 /** Registration by people themselves, over a real storage. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { StorageUnavailable } from "../../../core/errors.ts";
 import type { Identities } from "../../../accounts/identities/identities.ts";
 import { createPeople } from "../../../accounts/people/people.ts";
@@ -23,7 +23,6 @@ let stage: PeopleStage;
 beforeEach(async () => {
   stage = await openPeople({ fields: FIELDS, terms: TERMS });
 });
-afterEach(() => stage.storage.close());
 
 const GONE = { kind: "gone" };
 const SENT = { kind: "sent" };
@@ -53,13 +52,11 @@ async function registered(parts: Partial<RegistrationForm> = {}, interaction = "
 
 /** Opens the stage anew. */
 async function reopen(settings: RegistrationSettings): Promise<void> {
-  await stage.storage.close();
   stage = await openPeople(settings);
 }
 
 describe("a password that may be known from a breach", () => {
   it("is asked about after the local rules and the points, which only the mail gets back [D-BREACH-1]", async () => {
-    await stage.storage.close();
     const asked: string[] = [];
     const limits = { ...defaults.rateLimits, registrations: { points: 3, seconds: 3_600 } };
     stage = await openPeople({ fields: FIELDS }, limits, {
@@ -83,7 +80,6 @@ describe("a password that may be known from a breach", () => {
   });
 
   it("gives all points back when it can't be hashed now [D-HASH-1]", async () => {
-    await stage.storage.close();
     const limits = { ...defaults.rateLimits, registrations: { points: 1, seconds: 3_600 } };
     let isBusy = true;
     stage = await openPeople({ fields: FIELDS }, limits, {

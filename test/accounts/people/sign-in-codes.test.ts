@@ -1,5 +1,5 @@
 /** Codes by mail that sign in, over a real storage: who gets one, what it opens, and what keeps guesses and mail within bounds. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { AT, from, NEW_PASSWORD, openPeople, PASSWORD, type PeopleStage, wrongCode } from "./stage.ts";
 import { defaults } from "../../../config/schema.ts";
 import type { CodeAskedAt } from "../../../accounts/people/sign-in-codes.ts";
@@ -22,7 +22,6 @@ beforeEach(async () => {
   const ada = { email: EMAIL, email_verified: true, username: "ada", password: PASSWORD, locale: "en" };
   ({ sub } = await stage.accounts.create(ada));
 });
-afterEach(() => stage.storage.close());
 
 const asked = (at: AskedAt, userAgent?: string): CodeAskedAt => ({ ...at, userAgent });
 const start = (login: string, interaction = "i", at: AskedAt = AT, isRecent = false) =>

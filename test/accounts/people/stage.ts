@@ -26,6 +26,7 @@ import { Records } from "../../../records/records.ts";
 import { createSealer } from "../../../core/sealing.ts";
 import { openStorage, type Storage } from "../../../records/storage.ts";
 import { TestClock } from "../../../testing/test-clock.ts";
+import { closing } from "../../closing.ts";
 import { newStorage } from "../../servers/storage.ts";
 import type { RegistrationSettings } from "../../../config/pages.ts";
 import type { Configuration } from "../../../config/configuration.ts";
@@ -177,7 +178,7 @@ export async function openPeople(
     return { ...read, ...more, artifacts: addresses.storage, ...addresses, rateLimits, interactions };
   };
   const configuration = configurationWith(settings);
-  const storage = await openStorage(configuration, undefined, through);
+  const storage = closing(await openStorage(configuration, undefined, through));
   const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
   const { outbox } = storage;
   const ended: ServiceEvents["session.ended"][] = [];
