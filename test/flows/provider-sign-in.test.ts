@@ -345,3 +345,44 @@ describe("a recent sign-in", () => {
     expect(browser.url.pathname).toBe("/openid/account/password");
   });
 });
+
+describe("the pages before the provider", () => {
+  it("lead there from the page of a hint, and back into the client [D-PROV-151]", async () => {
+    const browser = await begin({ provider_hint: "corp" });
+    await browser.submit(browser.form("csrf"));
+    expect(browser.location?.searchParams.has("code")).toBe(true);
+  });
+
+  it("show the one that was used last first, after a complete sign-in only [D-PROV-141]", async () => {
+    const browser = await begin();
+    expect(browser.html).not.toContain("Last time in this browser:");
+    await leaveFor(browser);
+    const cookie = browser.jar.all().find(({ name }) => name.includes("_way_"));
+    expect(cookie?.value).toBe("corp");
+    await browser.get(newsAt().authorizeUrl({ prompt: "login" }));
+    expect(browser.html).toContain("Last time in this browser:");
+    party.provider.signIn(undefined);
+    const other = await leaveFor(await begin());
+    expect(other.jar.all().some(({ name }) => name.includes("_way_"))).toBe(false);
+  });
+});
+
+describe("a domain of a provider", () => {
+  it.each([true, false])("leads there after the name, with only: %s [D-PROV-148]", async (only) => {
+    const domains = ["corp.example"];
+    party = await startWithProvider({ domains, only, trustsEmail: true }, { config: { clock } });
+    const { sub } = await party.service.accounts.create({
+      email: "grace@corp.example",
+      email_verified: true,
+      password: "the password of grace",
+    });
+    const there = { sub: "grace-there", email: "grace@corp.example" };
+    await party.link(sub, there);
+    party.provider.signIn(there);
+    const browser = await begin();
+    await browser.submit(browser.form("username"), { username: "Grace@Corp.example" });
+    expect(browser.hasForm("password")).toBe(!only);
+    await leaveFor(browser);
+    expect(browser.location?.searchParams.has("code")).toBe(true);
+  });
+});
