@@ -37,7 +37,13 @@ const error = z.strictObject({
 });
 
 /** The steps with the action `passkey`. */
-const PASSKEY_STEPS: ReadonlySet<StepName> = new Set(["login", "reauthenticate", "second-factor", "enrol"]);
+const PASSKEY_STEPS: ReadonlySet<StepName> = new Set([
+  "login",
+  "reauthenticate",
+  "second-factor",
+  "enrol",
+  "provider-known",
+]);
 
 const canAddPasskey = z
   .union([z.boolean(), z.string()])
@@ -151,6 +157,7 @@ const ACTION = {
       "app",
       "renew",
       "remove",
+      "skip",
       "more-time",
     ],
   },

@@ -4,7 +4,8 @@ import { normalName, readName, shownEmail, trimmed } from "../../accounts/names.
 import { section } from "../../config/documented-schema.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { Reply } from "../reply.ts";
-import { codeField as stepCodeField, wrongCode } from "../steps/confirm-email.ts";
+import { codeField as stepCodeField } from "../steps/mailed-code.ts";
+import { wrongCode } from "../steps/mailed-code.ts";
 import type { Problem } from "../steps/step.ts";
 import type { Sent } from "../submission.ts";
 import {

@@ -8,7 +8,7 @@ import type { Enrolment, Enrolments } from "../../accounts/factors/enrolment.ts"
 import { passkeyCreation, type PasskeyCreation } from "../../accounts/factors/passkeys.ts";
 import { section } from "../../config/documented-schema.ts";
 import { groupedKey, qrCode } from "../look/qr-code.ts";
-import { wrongCode } from "../steps/confirm-email.ts";
+import { wrongCode } from "../steps/mailed-code.ts";
 import { type FactorKind, NEW_FACTORS } from "../steps/new-factor.ts";
 import type { Problem } from "../steps/step.ts";
 import { codeField, GONE, NO_CODE } from "./email.ts";

@@ -6,6 +6,8 @@ export interface ShownProvider {
   readonly key: string;
   readonly preset: "openid" | "google" | "microsoft" | "apple" | "github";
   readonly name: Label;
+  /** Whether it makes accounts. Default: it does. */
+  readonly registration?: boolean;
 }
 
 /** A provider whose domains count. */

@@ -4,20 +4,26 @@ import type { PasskeyCreation, PasskeyRequest } from "../../accounts/factors/pas
 import { FULL_NAME } from "../../accounts/names.ts";
 import { DOCUMENTED_FIELDS } from "../../accounts/profile-fields.ts";
 import { ACR_PASSKEY } from "../../provider/authentication.ts";
-import {
-  type Offers,
-  type Problem,
-  PROVIDER_PROBLEMS,
-  type Proven,
-  type RunningSignIn,
-  type SignInClient,
-  type SignInMethod,
-  type SignInState,
-  type StepName,
+import { PROVIDER_PROBLEMS } from "../steps/provider-state.ts";
+import type {
+  Offers,
+  Proven,
+  RunningSignIn,
+  SignInClient,
+  SignInMethod,
+  SignInState,
+  StepName,
 } from "../steps/step.ts";
-import type { DomainProvider, ShownProvider } from "../look/providers.ts";
+import type { DomainProvider } from "../look/providers.ts";
 import { STEPS } from "../steps/steps.ts";
 import { stepPage, type StepWithPicture } from "../steps/views.ts";
+import {
+  cameBackAt,
+  isAfterProvider,
+  providerStates,
+  sampleProviders,
+  type StepChanges,
+} from "./provider-steps.ts";
 import {
   ADA,
   APP,
@@ -33,17 +39,6 @@ import {
   SUB,
   type Text,
 } from "./sample.ts";
-
-/** How a state of a step differs from the first one. */
-interface StepChanges {
-  readonly signIn?: Partial<RunningSignIn>;
-  /** Members of the state of the sign-in that it has besides those that open the step. */
-  readonly state?: SignInState;
-  readonly problems?: readonly Problem[];
-  readonly alternatives?: readonly StepName[];
-  readonly recoveryCodes?: readonly string[];
-  readonly methods?: readonly SignInMethod[];
-}
 
 const offersOf = (text: Text): Offers => ({
   registration: {
@@ -87,6 +82,7 @@ const stateOf = (name: StepName, text: Text): SignInState => ({
   step: name,
   email: text(ADA),
   proven: provenOf(text),
+  ...cameBackAt(name, text, provenOf(text)),
   ...(name === "second-factor" && { passkey: passkeyOf(text) }),
   ...(name === "provider-problem" && { provider: { key: text("google"), from: "login", problem: "slow" } }),
   ...(name === "provider-fresh" && { proven: fedOf(text, provenOf(text)) }),
@@ -178,18 +174,6 @@ const domainsOf = (text: Text): readonly DomainProvider[] => [
 /** A name in that domain, whatever it is. */
 const atDomain = (text: Text): string => `${text("grace").slice(0, 60)}@corp.example`;
 
-/** Providers with marks of their own, and others. */
-export function sampleProviders(text: Text): readonly ShownProvider[] {
-  return [
-    { key: text("google"), preset: "google", name: text("Google") },
-    { key: text("microsoft"), preset: "microsoft", name: text("Microsoft") },
-    { key: text("apple"), preset: "apple", name: text("Apple") },
-    { key: text("github"), preset: "github", name: text("GitHub") },
-    { key: text("corp"), preset: "openid", name: { en: text("Corp ID"), de: text("Firmenkonto") } },
-    { key: text("uni"), preset: "openid", name: text("University of Examples") },
-  ];
-}
-
 /** A step as people see it. */
 export function sampleStep(
   name: StepName,
@@ -210,6 +194,7 @@ export function sampleStep(
     expiresAt: 0,
     ...(known && { account: accountOf(text) }),
     ...(name === "provider" && { providers: sampleProviders(text), hinted: text("google") }),
+    ...(isAfterProvider(name) && { providers: sampleProviders(text) }),
     ...changes,
   };
   const offers = offersOf(text);
@@ -474,8 +459,10 @@ export function stepSamples(text: Text): readonly Sample[] {
       },
       "register-refused": { problems: [problem("refused")] },
     }),
+    ...Object.entries(providerStates(text)).flatMap(([name, named]) => steps(name as StepName, named)),
     ...steps("confirm-email", {
       "confirm-email": {},
+      "confirm-email-provider": { state: cameBackAt("provider-register", text, proven) },
       "confirm-email-again": { state: { notice: "sent" } },
       "confirm-email-wrong": { problems: [problem("wrong-code", "code")] },
       "confirm-email-link": { signIn: { link: text("x") } },

@@ -4,13 +4,14 @@ import type { Registrations, RegistrationConfirmed } from "../../accounts/people
 import { seconds } from "../../core/clock.ts";
 import { kindsOf } from "../../accounts/ways/ways.ts";
 import { AMR_EMAIL, AMR_PASSWORD } from "../../provider/authentication.ts";
+import { again, codeField, expired, wrongCode } from "./mailed-code.ts";
+import { signInAs, signInKnown } from "./provider.ts";
 import { finishSignIn } from "./sign-in.ts";
 import {
   askedAt,
   type Entry,
   type Field,
   type Outcome,
-  type Problem,
   type SignInState,
   type Step,
   type StepServices,
@@ -29,7 +30,7 @@ export const confirmEmail: Step = {
   },
   actions: ({ state, link }) =>
     state.usernameTaken || link !== undefined ? ["submit"] : ["submit", "resend"],
-  alternatives: () => ["register", "login"],
+  alternatives: ({ state }) => [stepToRegister(state), "login"],
   async submit(entry, services) {
     const { registrations } = services.people;
     if (registrations === undefined) return { kind: "gone" };
@@ -39,18 +40,11 @@ export const confirmEmail: Step = {
   },
 };
 
-export const codeField = {
-  name: "code",
-  type: "text",
-  autocomplete: "one-time-code",
-  required: true,
-} as const satisfies Field;
-
 async function resend(entry: Entry, services: StepServices, registrations: Registrations): Promise<Outcome> {
   const { signIn } = entry;
   const result = await registrations.resend(signIn.uid, askedAt(entry, services));
   if (result.kind === "limited") return result;
-  if (result.kind === "gone") return again("register");
+  if (result.kind === "gone") return registerAgain(signIn.state);
   return { kind: "next", state: { ...signIn.state, notice: "sent" } };
 }
 
@@ -80,9 +74,20 @@ async function settled(
   result: RegistrationConfirmed,
 ): Promise<Outcome> {
   const { state } = entry.signIn;
+  const { clock } = services.configuration;
+  if (result.kind === "created" && result.identity !== undefined)
+    return signInAs(
+      entry,
+      services,
+      result.record,
+      { startedAt: state.upstream?.leftAt ?? clock.now() },
+      result.identity,
+    );
+  if (result.kind === "identity-known")
+    return state.upstream === undefined ? registerAgain(state) : signInKnown(entry, services, state.upstream);
   if (result.kind === "created")
     return finishSignIn(entry, services, result.record, {
-      at: seconds(services.configuration.clock),
+      at: seconds(clock),
       amr: kindsOf(result.record).includes("password") ? AMR_PASSWORD : AMR_EMAIL,
     });
   if (result.kind === "passkey-needed") return atPasskey(entry, services, result.owner);
@@ -90,7 +95,7 @@ async function settled(
   if (result.kind === "wrong") return { kind: "invalid", problems: [wrongCode(result.triesLeft)] };
   // Another link than that of this registration: its code still works.
   if (entry.signIn.link !== undefined) return { kind: "next", state: { ...state, notice: "link-expired" } };
-  return again("register");
+  return registerAgain(state);
 }
 
 /**
@@ -126,31 +131,25 @@ export function keptEnrolment({ enrolment, proven }: SignInState): Pick<SignInSt
   return enrolment === undefined || proven !== undefined ? {} : { enrolment };
 }
 
+/** The step of somebody who came back from a provider has no password. */
+const stepToRegister = ({ upstream }: SignInState): "register" | "provider-register" =>
+  upstream === undefined ? "register" : "provider-register";
+
+/** Nothing waits for this code or link any more: the person registers again. */
+const registerAgain = ({ upstream }: SignInState): Outcome =>
+  upstream === undefined
+    ? again("register")
+    : { kind: "next", state: { upstream, ...expired("provider-register") } };
+
 /** The person chooses another username. */
 export function usernameTaken(state: SignInState): SignInState {
-  const { email } = state;
+  const { email, upstream } = state;
   return {
     ...keptEnrolment(state),
     step: "confirm-email",
+    ...(upstream && { upstream }),
     ...(email !== undefined && { email }),
     usernameTaken: true,
     notice: "username-taken",
   };
 }
-
-export function expired(step: "register" | "forgot-password"): SignInState {
-  return { step, notice: "expired" };
-}
-
-/** Nothing waits for this code or link any more: the person starts again. */
-export const again = (step: "register" | "forgot-password"): Outcome => ({
-  kind: "next",
-  state: expired(step),
-});
-
-/** What is wrong with a code from a mail. */
-export const wrongCode = (tries: number): Problem => ({
-  code: tries === 0 ? "no-tries" : "wrong-code",
-  fields: ["code"],
-  values: { tries },
-});

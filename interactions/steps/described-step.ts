@@ -3,7 +3,8 @@ import { z } from "zod";
 import { passkeyCreation, passkeyRequest } from "../../accounts/factors/passkeys.ts";
 import { allWays } from "../../accounts/ways/ways.ts";
 import { section } from "../../config/documented-schema.ts";
-import { consentApi, PROVIDER_PROBLEMS, signInClient, STEP_NAMES } from "./step.ts";
+import { PROVIDER_PROBLEMS } from "./provider-state.ts";
+import { consentApi, signInClient, STEP_NAMES } from "./step.ts";
 
 export const describedProblem = section({
   /** A stable code of the problem. */
@@ -53,7 +54,7 @@ const action = section({
   /**
    * `submit` for the fields; `without-password` for the same with a passkey instead of the password; `email` for a code by
    * mail; `resend` for another code, `change` for another name; `passkey` for a passkey, with `credential`, and at `enrol` with `name`; `recovery` for a recovery code, with `code`; `app` for a
-   * new app, with `code`; `renew` for new recovery codes; `remove` for one of `methods`; `later` to go on without the passkey that
+   * new app, with `code`; `renew` for new recovery codes; `skip` to go on without linking; `remove` for one of `methods`; `later` to go on without the passkey that
    * was offered, `never` to not be asked again; `provider` to go to a provider, with its key as `provider`: the answer has the address;
    * `another-way` to go on without a provider; `allow` and `deny` for consent; `another-account` to sign in to another one; `cancel`
    * to go back to the client without signing in; `more-time`, in the last five minutes, for the full time again; or the name of
@@ -105,13 +106,24 @@ export const step = section({
   text: z.string(),
   /** The e-mail address of the account, if it is known. */
   account: z.string().exactOptional(),
-  /** `continue` only: the name of the person, if the account has one. */
+  /** `continue` and `provider-link` only: the name of the person, if the account has one. */
   account_name: z.string().exactOptional(),
+  /** `provider-register`, `provider-known`, `provider-confirm` and `provider-link` only: who came back from a provider. */
+  came_back: section({
+    /** The key of the provider. */
+    key: z.string(),
+    /** Whose mark and colors it has: `openid` is any other provider. */
+    preset: z.enum(["openid", "google", "microsoft", "apple", "github"]),
+    /** The name of the provider, in the language of `locale`. */
+    name: z.string(),
+    /** The person's address there, if the provider says it. */
+    email: z.string().exactOptional(),
+  }).exactOptional(),
   /** The address that a code was sent to. */
   email: z.string().exactOptional(),
   /**
-   * `email-code`: the name that a code was asked for with, as typed, to show it. `new-password`: whose password it is. Put it
-   * into a hidden field with `autocomplete="username"` in front of the password, so that password managers store both.
+   * `email-code`: the name that a code was asked for with, as typed, to show it. `new-password` and `provider-known`: whose password
+   * it is. Put it into a hidden field with `autocomplete="username"` in front of the password, so that password managers store both.
    */
   username: z.string().exactOptional(),
   /** The terms of use to accept. */

@@ -11,6 +11,7 @@ import { askedName } from "./email-code.ts";
 import { offeredFactors } from "./enrol.ts";
 import { firstPage, providersAt } from "./first-page.ts";
 import { CHOOSES } from "./provider.ts";
+import { cameBack, knownText, linkingOwner, linkTexts } from "./provider-texts.ts";
 import { SIGN_IN_WAYS } from "./sign-in-ways.ts";
 import {
   type ConsentApi,
@@ -23,6 +24,9 @@ import {
   type SignInMethod,
   type StepName,
 } from "./step.ts";
+
+/** The steps that wait for a code. */
+const MAILED: ReadonlySet<StepName> = new Set(["confirm-email", "enrol-confirm", "provider-confirm"]);
 
 /** Describes a step in the language of the texts. */
 export function describeStep(present: PresentStep, t: Translator): StepDescription {
@@ -49,6 +53,9 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     text: textOf(t, problem, fields, name),
     fields: [...problem.fields],
   }));
+  const back = cameBack(present, locale);
+  const owner = linkingOwner(present) ?? (name === "continue" ? account : undefined);
+  const address = owner ?? account;
   const hasTerms = fields.some((field) => field.name === "terms");
   return {
     step: name,
@@ -59,14 +66,14 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
         ? t("email-code.sent")
         : t(titleOf(present), wordsOf(t, present)),
     text: paragraphsOf(t, present).join("\n"),
-    ...(account !== undefined && { account: addressOf(signIn) }),
-    ...(name === "continue" &&
-      account !== undefined &&
-      account.name !== "" && { account_name: account.name }),
-    ...((name === "confirm-email" || name === "enrol-confirm") &&
-      state.email !== undefined && { email: shownEmail(state.email) }),
+    ...(address !== undefined && { account: shownEmail(address.email) }),
+    ...(owner !== undefined && owner.name !== "" && { account_name: owner.name }),
+    ...(back && { came_back: back }),
+    ...(MAILED.has(name) && state.email !== undefined && { email: shownEmail(state.email) }),
     ...(name === "new-password" && state.username !== undefined && { username: state.username }),
     ...(isCodeAsked(present) && { username: askedName(signIn) }),
+    ...(name === "provider-known" &&
+      state.upstream?.email !== undefined && { username: shownEmail(state.upstream.email) }),
     ...(hasTerms &&
       terms !== undefined && {
         terms: { ...terms, url: terms.url.replaceAll("{locale}", locale), label: t("terms.read") },
@@ -90,7 +97,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     ...(recoveryCodes !== undefined && { recovery_codes: recoveryCodes }),
     ...(methods && { methods }),
     ...(providers.length > 0 && { providers }),
-    fields: fields.map((field) => describeField(t, name, field, { offers, described, methods })),
+    fields: fields.map((field) => describeField(t, present, field, { described, methods })),
     problems: described,
     ...(name === "consent" && {
       shares: shares.map((share) => ({ name: share, label: shareLabel(t, share) })),
@@ -134,6 +141,7 @@ function describeProviders(
 /** The label of the button that sends the fields; empty without one. */
 export function submitLabel(t: Translator, step: PresentStep): string {
   if (step.name === "email-code" && !isCodeAsked(step)) return t("email-code.send");
+  if (step.name === "provider-known" && step.signIn.state.known?.only) return t("provider-known.send");
   const key = actionTexts(step, "submit").find((each) => t.has(each));
   return key === undefined ? "" : t(key, wordsOf(t, step));
 }
@@ -176,6 +184,7 @@ const wordsOf = (t: Translator, present: PresentStep) => ({
   client: present.signIn.client.name,
   account: addressOf(present.signIn),
   provider: nameOfProvider(t, present),
+  name: backFrom(t, present),
 });
 
 /** The label of a way to sign in that is a button. */
@@ -197,7 +206,9 @@ function titleOf(step: PresentStep): string {
   const { problem } = step.signIn.state.provider ?? {};
   if (step.name === "provider-problem") return `provider-problem.${problem ?? "unusable"}.title`;
   const isOptional = wasOffered(step) && (step.name === "enrol-confirm" || step.name === "enrol");
-  return isOptional ? "offer-passkey.submit" : `${step.name}.title`;
+  if (isOptional) return "offer-passkey.submit";
+  const isRefused = step.signIn.state.proven?.linking?.refused !== undefined;
+  return step.name === "provider-link" && isRefused ? "provider-link.refused" : `${step.name}.title`;
 }
 
 /** The factors that `enrol` offers, without those that this person can't add or that are not enough for the client. */
@@ -242,6 +253,9 @@ const sentTo = ({ state: { email } }: RunningSignIn): string =>
 const purposeOf = (t: Translator, { signIn: { client } }: PresentStep): string =>
   client.own ? t("lead.account") : t("lead", { client: client.name });
 
+/** The name of the provider that the person came back from. */
+const backFrom = (t: Translator, step: PresentStep): string => cameBack(step, t.locale)?.name ?? "";
+
 /** The text of a step below its title. The first paragraph belongs to the title. */
 export const paragraphsOf = (t: Translator, step: PresentStep): readonly string[] =>
   PARAGRAPHS[step.name](t, step);
@@ -272,6 +286,13 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
       step.signIn.state.notice === "code-sent" || step.problems.some(({ code }) => code === "limited");
     return isSaid ? [] : [t("email-code.text")];
   },
+  "provider-register": (t, step) => [purposeOf(t, step)],
+  "provider-known": (t, step) => [knownText(t, step, backFrom(t, step))],
+  "provider-confirm": (t, step) => [
+    t("provider-confirm.text", { name: backFrom(t, step), email: sentTo(step.signIn) }),
+    t("enrol-confirm.help"),
+  ],
+  "provider-link": (t, step) => linkTexts(t, step, backFrom(t, step)),
   "forgot-password": (t) => [t("forgot-password.text")],
   "new-password": (t, { fields }) => [
     ...(fields.some(({ name }) => name === "code") ? [t("new-password.text")] : []),
@@ -338,23 +359,23 @@ function domainWords(t: Translator, signIn: RunningSignIn): readonly string[] {
 }
 
 /** The label of a link to another step. Nobody has forgotten a password that the account does not have. */
-export function alternativeLabel(t: Translator, { name, actions }: PresentStep, to: StepName): string {
-  const isNew = name === "reauthenticate" && to === "forgot-password" && !actions.includes("submit");
+export function alternativeLabel(t: Translator, step: PresentStep, to: StepName): string {
+  const { name, actions } = step;
+  const isOwn = name === "reauthenticate" || name === "provider-known";
+  const isNew = isOwn && to === "forgot-password" && !actions.includes("submit");
   return isNew
     ? t("alternative.reauthenticate.new-password")
-    : firstText(t, [`alternative.${name}.${to}`, `alternative.${to}`]);
+    : firstText(t, [`alternative.${name}.${to}`, `alternative.${to}`], { name: backFrom(t, step) });
 }
 
 function describeField(
   t: Translator,
-  step: StepName,
+  step: PresentStep,
   { value = "", options, optionTexts, readOnly, ...field }: Field,
   {
-    offers,
     described,
     methods,
   }: {
-    readonly offers: Offers;
     readonly described: readonly DescribedProblem[];
     readonly methods: readonly DescribedMethod[] | undefined;
   },
@@ -362,11 +383,11 @@ function describeField(
   return Object.assign(
     field,
     {
-      label: labelOf(t, step, field.name, { days: offers.rememberDays ?? 0 }),
+      label: labelOf(t, step.name, field.name, { days: step.offers.rememberDays ?? 0 }),
       value,
       problems: described.filter(({ fields }) => fields.includes(field.name)),
     },
-    hintOf(t, step, field, offers),
+    hintOf(t, step, field),
     readOnly && { read_only: true as const },
     options && {
       options: options.map((each) => ({ value: each, label: t(`${optionTexts ?? field.name}.${each}`) })),
@@ -384,13 +405,20 @@ function labelOf(t: Translator, step: StepName, field: string, values?: Problem[
 
 function hintOf(
   t: Translator,
-  step: StepName,
+  step: PresentStep,
   { name, type, autocomplete }: Pick<Field, "name" | "type" | "autocomplete">,
-  { passwordLength: { min } }: Offers,
 ): { readonly hint?: string } {
-  if (autocomplete === "new-password") return { hint: t("hint.new-password", { min }) };
-  const key = [`hint.${step}.${name}`, `hint.${name}`, `hint.input.${type}`].find((each) => t.has(each));
-  return key === undefined ? {} : { hint: t(key) };
+  const { passwordLength } = step.offers;
+  if (autocomplete === "new-password") return { hint: t("hint.new-password", { min: passwordLength.min }) };
+  const { upstream, known } = step.signIn.state;
+  const isVouched = upstream?.vouched === true && known === undefined;
+  const key = [
+    ...(isVouched ? [`hint.${step.name}.${name}.vouched`] : []),
+    `hint.${step.name}.${name}`,
+    `hint.${name}`,
+    `hint.input.${type}`,
+  ].find((each) => t.has(each));
+  return key === undefined ? {} : { hint: t(key, { name: backFrom(t, step) }) };
 }
 
 /** Fields of the account as people know them: both names as one, and the identifier last. */

@@ -8,7 +8,7 @@ import { outranksMail, WAYS } from "../../accounts/ways/ways.ts";
 import { seconds } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { AMR_EMAIL } from "../../provider/authentication.ts";
-import { codeField, wrongCode } from "./confirm-email.ts";
+import { codeField, wrongCode } from "./mailed-code.ts";
 import { proceed } from "./sign-in.ts";
 import {
   askedAt,

@@ -12,15 +12,8 @@ import type { Enrolment, Enrolments, NewAccountEnrolment } from "../../accounts/
 import { hasSecondFactor } from "../../accounts/factors/factor.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { ACR_MFA, amrOfPasskey, satisfies } from "../../provider/authentication.ts";
-import {
-  again,
-  codeField,
-  expired,
-  keptEnrolment,
-  usernameTaken,
-  withAddressAlone,
-  wrongCode,
-} from "./confirm-email.ts";
+import { keptEnrolment, usernameTaken, withAddressAlone } from "./confirm-email.ts";
+import { again, codeField, expired, wrongCode } from "./mailed-code.ts";
 import { NEW_FACTORS, nameProblem, PASSKEY_REFUSED } from "./new-factor.ts";
 import { parsed } from "./passkey-sign-in.ts";
 import { atEnrol, CHANGED, isAt, isExpired, proceed, provenOf, startOver, stillProven } from "./sign-in.ts";

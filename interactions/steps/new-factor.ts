@@ -3,7 +3,7 @@ import type { Enrolment, Enrolments } from "../../accounts/factors/enrolment.ts"
 import { type NewFactor, type OwnFactorChange, passkeyName } from "../../accounts/factors/factor.ts";
 import type { AskedAt } from "../../accounts/people/requests.ts";
 import { AMR_CODE, amrOfPasskey } from "../../provider/authentication.ts";
-import { codeField } from "./confirm-email.ts";
+import { codeField } from "./mailed-code.ts";
 import { parsed } from "./passkey-sign-in.ts";
 import type { Field, Outcome, Problem, Values } from "./step.ts";
 

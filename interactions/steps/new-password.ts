@@ -1,6 +1,6 @@
 /** The step `new-password`: the code from the mail, or its link, and a new password. Then the person signs in with it. */
 import type { ResetFinished } from "../../accounts/people/password-resets.ts";
-import { again, codeField, wrongCode } from "./confirm-email.ts";
+import { again, codeField, wrongCode } from "./mailed-code.ts";
 import { askedAt, type Offers, type Outcome, type Step } from "./step.ts";
 
 export const newPassword: Step = {

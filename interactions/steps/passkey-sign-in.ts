@@ -46,7 +46,7 @@ export const passkeyWay: SignInWay = {
  * challenge.
  * @param sub the account that it must belong to; `undefined`: whichever it names.
  */
-async function signInWithPasskey(
+export async function signInWithPasskey(
   entry: Entry,
   services: StepServices,
   name: StepName,

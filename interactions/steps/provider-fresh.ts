@@ -7,7 +7,7 @@ import { onlyProvider } from "../../accounts/providers.ts";
 import { WAYS } from "../../accounts/ways/ways.ts";
 import { seconds } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import { codeField } from "./confirm-email.ts";
+import { codeField } from "./mailed-code.ts";
 import { proveByCode } from "./email-code.ts";
 import { checkPassword, isAt, isExpired, proceed, provenOf, stillProven } from "./sign-in.ts";
 import { askedAt, type Entry, type Outcome, type Proven, type Step, type StepServices } from "./step.ts";

@@ -6,6 +6,7 @@ import { isDisabled } from "../../accounts/account.ts";
 import { hasSecondFactor } from "../../accounts/factors/factor.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import { whoseLimit } from "../../accounts/limits/limit-table.ts";
+import { isInDomains } from "../../accounts/identities/linking.ts";
 import { onlyProvider } from "../../accounts/providers.ts";
 import { WAYS } from "../../accounts/ways/ways.ts";
 import { seconds } from "../../core/clock.ts";
@@ -17,12 +18,12 @@ import { UpstreamFault, type UpstreamIdentity } from "../../upstream/upstream.ts
 import type { EndedTrip } from "../trips.ts";
 import { providersAt } from "./first-page.ts";
 import { proveFresh } from "./provider-fresh.ts";
-import { amrHere, proceed } from "./sign-in.ts";
+import { stateOfNewcomer, withoutUpstream } from "./linking.ts";
+import { amrHere, CHANGED, proceed } from "./sign-in.ts";
+import type { LeftFor, Newcomer, ProviderProblem } from "./provider-state.ts";
 import {
   type Entry,
-  type LeftFor,
   type Outcome,
-  type ProviderProblem,
   type RunningSignIn,
   type SignInState,
   type SignInStep,
@@ -161,11 +162,44 @@ export async function arrive(
     return { kind: "next", state: { ...state, provider: left } };
   }
   const record = await services.identities.find(arrival);
+  if (record === undefined && wanted === undefined)
+    return (
+      (await welcome(entry, services, { ...arrival, leftAt: trip.startedAt })) ??
+      refuse(entry, services, { ...left, problem: "not-here" })
+    );
   if (wanted !== undefined && record !== undefined && record.sub !== wanted)
     return refuse(entry, services, { ...left, problem: "of-another" }, record);
   if (record === undefined || isDisabled(record) || !isOffered(entry, services, record, key))
     return refuse(entry, services, { ...left, problem: "not-here" }, record);
   return signInAs(entry, services, record, trip, arrival);
+}
+
+/** Goes on with somebody whom nobody knows yet. `undefined`: there is nowhere to go. */
+async function welcome(
+  entry: Entry,
+  services: StepServices,
+  upstream: Newcomer,
+): Promise<Outcome | undefined> {
+  const { signIn } = entry;
+  const { provider: key, email } = upstream;
+  const provider = services.configuration.providers.find((each) => each.key === key);
+  if (provider?.only !== true && signIn.providers?.some((each) => each.key === key) !== true)
+    return undefined;
+  if (provider?.only === true && !isInDomains(services.configuration.providers, key, email))
+    return refuse(entry, services, { key, from: "login", problem: "not-among" });
+  const state = await stateOfNewcomer(entry, services, upstream);
+  return state && { kind: "next", state: { ...withoutProvider(signIn.state), ...state } };
+}
+
+/** Somebody has registered with the identity in the meantime, in another tab perhaps: whoever came back with it signs in. */
+export async function signInKnown(
+  entry: Entry,
+  services: StepServices,
+  upstream: Newcomer,
+): Promise<Outcome> {
+  const record = await services.identities.find(upstream);
+  if (record === undefined || isDisabled(record)) return CHANGED;
+  return signInAs(entry, services, record, { startedAt: upstream.leftAt }, upstream);
 }
 
 /** Whether this account may come in by this provider here: its domain may have another one as the only way in. */
@@ -233,13 +267,15 @@ function neededAge(
 }
 
 /** The account that is linked to the identity. */
-async function signInAs(
-  entry: Entry,
+export async function signInAs(
+  signedIn: Entry,
   services: StepServices,
   record: AccountRecord,
   { startedAt }: Pick<EndedTrip, "startedAt">,
   identity: UpstreamIdentity,
 ): Promise<Outcome> {
+  // There is nothing to link.
+  const entry = withoutUpstream(signedIn);
   const { configuration, identities, units } = services;
   const now = seconds(configuration.clock);
   const amr = [...WAYS.provider.amr, ...(identity.mfa ? [FED_MFA] : [])];

@@ -8,7 +8,7 @@ import { seconds } from "../../core/clock.ts";
 import type { GiveBack, RefusedCode } from "../../accounts/factors/codes.ts";
 import { type AskedAt, callerAs } from "../../accounts/people/requests.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import { isAt, isExpired, proceed, stillProven } from "./sign-in.ts";
+import { isAt, isExpired, proceed, startOver, stillProven } from "./sign-in.ts";
 import { countWrongPasskey, parsed } from "./passkey-sign-in.ts";
 import {
   askedAt,
@@ -57,19 +57,17 @@ export const secondFactor: Step = {
   },
 
   async submit(entry, services) {
-    const { proven } = entry.signIn.state;
+    const { state } = entry.signIn;
+    const { proven } = state;
     if (proven === undefined) return { kind: "gone" };
-    if (isExpired(proven, services.configuration.clock)) return beginAnew();
+    if (isExpired(proven, services.configuration.clock)) return { kind: "next", state: startOver(state) };
     const record = await stillProven(proven, services);
-    if (record === undefined) return beginAnew();
+    if (record === undefined) return { kind: "next", state: startOver(state) };
     return entry.action === "passkey"
       ? usePasskey(entry, services, record, proven)
       : useCode(entry, services, record, proven);
   },
 };
-
-/** The person begins with the password again. */
-const beginAnew = (): Outcome => ({ kind: "next", state: { notice: "begin-anew" } });
 
 async function useCode(
   entry: Entry,
@@ -86,6 +84,7 @@ async function useCode(
   const result = isApp
     ? await codes.useApp(record.sub, code, at, giveBack)
     : await codes.useRecovery(record.sub, code, at, giveBack);
+  if (result.kind === "gone") return { kind: "next", state: startOver(entry.signIn.state) };
   if (result.kind !== "right") return refused(result, isApp);
   const mayRemember = proven.stepUp !== true && proven.provider === undefined;
   if (isApp && mayRemember && entry.values.get(REMEMBER.name) === REMEMBER.value)
@@ -115,9 +114,8 @@ async function rememberBrowser(
   units.current()?.whenCommitted(() => devices.remember(ctx, { cookie, lifetimeSeconds }));
 }
 
-function refused(result: RefusedCode, isApp: boolean): Outcome {
+function refused(result: Exclude<RefusedCode, { readonly kind: "gone" }>, isApp: boolean): Outcome {
   if (result.kind === "limited") return result;
-  if (result.kind === "gone") return beginAnew();
   if (result.kind === "stopped") return { kind: "invalid", problems: [{ code: "app-stopped", fields: [] }] };
   // The form of recovery codes has no field of the step.
   return {
@@ -156,7 +154,7 @@ function complete(
   entry: Entry,
   services: StepServices,
   record: AccountRecord,
-  { at, signedInAt, amr, stepUp, canAddPasskey, provider }: Proven,
+  { at, signedInAt, amr, stepUp, canAddPasskey, provider, linking }: Proven,
   shown: readonly string[],
 ): Promise<Outcome> {
   const all = [...new Set([...amr, ...shown])];
@@ -171,6 +169,7 @@ function complete(
     at: seconds(services.configuration.clock),
     amr: all,
     ...(provider !== undefined && { provider }),
+    ...(linking && { linking }),
   };
   return proceed(entry, services, record, { ...now, ...(canAddPasskey && { canAddPasskey }) });
 }

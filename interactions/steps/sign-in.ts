@@ -23,6 +23,7 @@ import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import { whoseLimit } from "../../accounts/limits/limit-table.ts";
 import { hasShown, isByMailAlone, isReplaceable, kindsOf, outranksMail } from "../../accounts/ways/ways.ts";
 import { wideNetwork } from "../../accounts/limits/networks.ts";
+import { linkingOf, linkingStep } from "./linking.ts";
 import {
   askedAt,
   CAN_ADD_PASSKEY,
@@ -49,9 +50,11 @@ export const isAt = ({ prompt, state }: RunningSignIn, step: StepName): boolean 
   prompt !== "consent" && state.step === step && state.proven !== undefined;
 
 /** The person begins with the password again. A code that was sent still works. */
-export function startOver({ email, codeFor }: SignInState): SignInState {
+export function startOver({ email, codeFor, upstream, proven }: SignInState): SignInState {
+  const cameBack = upstream ?? proven?.linking?.identity;
   return {
     notice: "begin-anew",
+    ...(cameBack && { upstream: cameBack }),
     ...(codeFor !== undefined && { codeFor, ...(email !== undefined && { email }) }),
   };
 }
@@ -163,13 +166,16 @@ export async function proceed(
   entry: Entry,
   services: StepServices,
   record: AccountRecord,
-  shown: Pick<Proven, "at" | "signedInAt" | "amr" | "stepUp" | "canAddPasskey" | "provider">,
+  shown: Pick<Proven, "at" | "signedInAt" | "amr" | "stepUp" | "canAddPasskey" | "provider" | "linking">,
 ): Promise<Outcome> {
   const { ctx, signIn } = entry;
   const { accounts, devices, newBrowsers, offers, units } = services;
   const needsFactor = lacksFactor(signIn, record, shown.amr);
-  // A mailbox and a browser are not two factors, and neither are a provider and a browser.
-  const mayBeSpared = needsFactor && !shown.stepUp && hasShown(shown.amr, outranksMail);
+  const linking = shown.stepUp ? undefined : linkingOf(signIn.state, shown, record);
+  // A mailbox and a browser are not two factors, and neither are a provider and a browser. To link an identity, the person shows
+  // the factor.
+  const mayBeSpared =
+    needsFactor && !shown.stepUp && linking === undefined && hasShown(shown.amr, outranksMail);
   const remembered = mayBeSpared && (await isRemembered(entry, services, record));
   const { canAddPasskey, signedInAt, provider } = shown;
   const proven = {
@@ -181,7 +187,10 @@ export async function proceed(
   if (needsFactor && !remembered)
     return {
       kind: "next",
-      state: { step: "second-factor", proven: { ...proven, ...(canAddPasskey && { canAddPasskey }) } },
+      state: {
+        step: "second-factor",
+        proven: { ...proven, ...(canAddPasskey && { canAddPasskey }), ...(linking && { linking }) },
+      },
     };
   const { demandedAcr } = signIn;
   const isTooWeak = demandedAcr !== undefined && !satisfies(acrOf(amrHere(signIn, shown.amr)), demandedAcr);
@@ -190,9 +199,16 @@ export async function proceed(
       entry,
       services,
       record,
-      { ...proven, ...(shown.stepUp && { stepUp: true }) },
+      { ...proven, ...(shown.stepUp && { stepUp: true }), ...(linking && { linking }) },
       demandedAcr,
     );
+  if (linking !== undefined) {
+    const next = await linkingStep(entry, services, record, { ...proven, linking });
+    if (next !== undefined) return next;
+  }
+  // A code before the linking signs nobody in.
+  if (!shown.stepUp && !hasShown(shown.amr, ({ signsIn }) => signsIn))
+    return { kind: "next", state: startOver({}) };
   const byMail = isByMailAlone(shown.amr, record);
   // It removes what a code by mail must not remove.
   const needsReview = !shown.stepUp && !byMail && isReviewDue(record, shown.amr);

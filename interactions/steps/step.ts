@@ -4,7 +4,6 @@ import { section } from "../../config/documented-schema.ts";
 import type { Label } from "../../config/labels.ts";
 import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
 import type { ProviderServices } from "../../provider/services.ts";
-import type { UpstreamIdentity } from "../../upstream/upstream.ts";
 import { ANONYMOUS } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { Translator } from "../../core/texts.ts";
@@ -16,6 +15,7 @@ import type { RememberedBrowser } from "../../accounts/factors/remembered-browse
 import type { Method } from "../../accounts/ways/ways.ts";
 import type { LanguageHints } from "../look/language.ts";
 import type { DomainProvider, ShownProvider } from "../look/providers.ts";
+import type { KnownAddress, LeftFor, LinkingState, Newcomer } from "./provider-state.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
 import type { LinkCookie } from "../link-cookie.ts";
 import type { Trips } from "../trips.ts";
@@ -37,6 +37,10 @@ export const STEP_NAMES = [
   "review-methods",
   "register",
   "confirm-email",
+  "provider-register",
+  "provider-known",
+  "provider-confirm",
+  "provider-link",
   "forgot-password",
   "new-password",
   "terms",
@@ -63,6 +67,10 @@ export interface SignInState {
   readonly mailed?: true;
   /** The confirmed registration has a username that somebody else has. */
   readonly usernameTaken?: true;
+  /** Who came back from a provider, while no account has the identity. */
+  readonly upstream?: Newcomer;
+  /** `provider-known`: how the account with the address of `upstream` can be signed in to. */
+  readonly known?: KnownAddress;
   /** Who the person has proven to be, while something is still missing: a second factor, or accepting the terms. */
   readonly proven?: Proven;
   /** `login` and `reauthenticate`: what a passkey signs, of whatever account. */
@@ -71,7 +79,10 @@ export interface SignInState {
   readonly challenge?: PasskeyChallenge;
   /** The same as the browser wants it. */
   readonly passkey?: PasskeyRequest;
-  /** `enrol-confirm`: the account that a code was sent for. A person who has to start again can still use it. */
+  /**
+   * `enrol-confirm`: the account that a code was sent for; `provider-confirm`: see {@link linkCode}. A person who has to start again
+   * can still use it.
+   */
   readonly codeFor?: string;
   /**
    * `enrol`: what is enrolled; a {@link NewAccountEnrolment} if the person is not `proven`, which stays while the person
@@ -80,28 +91,7 @@ export interface SignInState {
   readonly enrolment?: Enrolment | NewAccountEnrolment;
   /** The provider that the notice or the problem is about. */
   readonly provider?: LeftFor;
-  /** Who has come back from a provider, while something is missing. */
-  readonly upstream?: UpstreamIdentity;
 }
-
-/** A provider that somebody has left for. */
-export interface LeftFor {
-  readonly key: string;
-  /** The step that the person left. */
-  readonly from: SignInStep;
-  /** `provider-problem`: why nobody came in. */
-  readonly problem?: ProviderProblem;
-  /** `not-among`: the domains that it lets in, as far as they are configured. */
-  readonly organizations?: readonly string[];
-}
-
-/**
- * Why nobody came in by a provider. `slow`: it has not answered; `unusable`: its answer can't be used; `not-here`: the account
- * there opens none here, and none can be made; `not-among`: it is none of those that this service lets in; `of-another`: it is
- * linked to another account.
- */
-export const PROVIDER_PROBLEMS = ["slow", "unusable", "not-here", "not-among", "of-another"] as const;
-export type ProviderProblem = (typeof PROVIDER_PROBLEMS)[number];
 
 /** The factors of an account that a person has shown. There is no session before the rest is shown. */
 export interface Proven {
@@ -131,6 +121,8 @@ export interface Proven {
   readonly canAddPasskey?: true;
   /** Nothing more is needed: the person may add a passkey, or go on without one. */
   readonly offered?: true;
+  /** The person has come back from a provider, and may link that identity. */
+  readonly linking?: LinkingState;
 }
 
 const client = section({

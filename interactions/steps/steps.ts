@@ -8,6 +8,9 @@ import { forgotPassword } from "./forgot-password.ts";
 import { hintedProvider, login, reauthenticate } from "./login.ts";
 import { newPassword } from "./new-password.ts";
 import { offerPasskey } from "./offer-passkey.ts";
+import { providerKnown } from "./provider-known.ts";
+import { providerConfirm, providerLink } from "./provider-link.ts";
+import { providerRegister } from "./provider-register.ts";
 import { register } from "./register.ts";
 import { reviewMethods } from "./review-methods.ts";
 import { secondFactor } from "./second-factor.ts";
@@ -31,6 +34,10 @@ export const STEPS: Readonly<Record<StepName, Step>> = {
   "review-methods": reviewMethods,
   register,
   "confirm-email": confirmEmail,
+  "provider-register": providerRegister,
+  "provider-known": providerKnown,
+  "provider-confirm": providerConfirm,
+  "provider-link": providerLink,
   "forgot-password": forgotPassword,
   "new-password": newPassword,
   terms,

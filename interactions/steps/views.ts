@@ -19,11 +19,12 @@ import {
   withoutPasswordLabel,
 } from "./description.ts";
 import { type FirstPage, firstPage } from "./first-page.ts";
+import { addressesDiffer } from "./provider-texts.ts";
 import { isAppCode, LATE_SECONDS, type PresentStep, type StepName } from "./step.ts";
 import type { StepDescription } from "./described-step.ts";
 
-/** The steps whose page has no form without fields: a passkey is all that they take. */
-const WITH_PASSKEY: ReadonlySet<StepName> = new Set(["reauthenticate", "second-factor"]);
+/** The steps whose page may have no form of its own: a passkey is all that they take. */
+const WITH_PASSKEY: ReadonlySet<StepName> = new Set(["reauthenticate", "second-factor", "provider-known"]);
 
 /** A step as its page gets it. */
 export interface StepWithPicture extends PresentStep {
@@ -67,14 +68,18 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
   const described = describeStep(step, t);
   const { client, csrf, account = "", email = "", terms, notice, actions, expires_in } = described;
   const isAsked = isCodeAsked(step);
-  // The name stands between the title and the text.
-  const [lead = "", ...texts] = isAsked ? ["", ...paragraphsOf(t, step)] : paragraphsOf(t, step);
+  // The name stands between the title and the text, and so does somebody who came back from a provider.
+  const isApart = isAsked || (described.came_back !== undefined && step.name !== "provider-register");
+  const [lead = "", ...texts] = isApart ? ["", ...paragraphsOf(t, step)] : paragraphsOf(t, step);
   const alternatives = step.alternatives.map(({ name, path: href }) => ({
     name,
     href,
     label: alternativeLabel(t, step, name),
     prompt: promptOf(t, step.name, name),
   }));
+  // Another account at the provider is chosen on the first page.
+  const change =
+    step.name === "provider-register" ? alternatives.find(({ name }) => name === "login")?.href : "";
   // The link for a forgotten password is next to the password.
   const hasPassword = step.fields.some(({ autocomplete }) => autocomplete.startsWith("current-password"));
   // The form has one button.
@@ -124,7 +129,9 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     username: isAsked
       ? ""
       : (described.username ?? fields.find(({ name }) => name === "username")?.value ?? ""),
-    ...(step.name === "continue" && personOf(t, described)),
+    ...(step.name === "continue" && { ...personOf(t, described), marked: account }),
+    ...(described.came_back && { cameBack: { ...described.came_back, change } }),
+    ...(step.name === "provider-link" && linkLocals(t, step, described, texts)),
     terms: terms?.url ?? "",
     notice: notice?.text ?? "",
     passkey: described.passkey === undefined ? "" : JSON.stringify(described.passkey.publicKey),
@@ -148,7 +155,7 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
       after: warnAfter(expires_in),
       more: step.extendable ? t("moreTime") : "",
       // The button belongs to the form of the step, so that nothing is lost that was typed there.
-      form: step.name !== "enrol" && !(step.fields.length === 0 && WITH_PASSKEY.has(step.name)),
+      form: step.name !== "enrol" && (step.actions.includes("submit") || !WITH_PASSKEY.has(step.name)),
     },
     again: described.again ?? "",
     over: expires_in > 0 && overLocals(t, step, described),
@@ -173,7 +180,23 @@ function domainLocals(t: Translator, { provider }: NonNullable<FirstPage["domain
 
 /** The person of the session, as a card shows them. */
 function personOf(t: Translator, { account = "", account_name: name = "" }: StepDescription): Locals {
-  return { accountName: name, initials: initialsOf({ name, email: account }, t.locale), marked: account };
+  return { accountName: name, initials: initialsOf({ name, email: account }, t.locale) };
+}
+
+/** Both parties, and what to consider before linking them. */
+function linkLocals(
+  t: Translator,
+  { signIn }: PresentStep,
+  described: StepDescription,
+  texts: readonly string[],
+): Locals {
+  const isRefused = signIn.state.proven?.linking?.refused !== undefined;
+  const hasCaution = !isRefused && addressesDiffer(signIn);
+  return {
+    ...personOf(t, described),
+    caution: hasCaution ? texts[0] : "",
+    texts: hasCaution ? texts.slice(1) : texts,
+  };
 }
 
 /** What takes the place of the buttons when the sign-in has expired. */

@@ -46,7 +46,11 @@ beforeAll(async () => {
   const clock = { virtual: true, now: (): number => Date.now() + offset };
   provider.clock = clock;
   service = await startSelfService(SETTINGS, {
-    config: { clock, signIn: { emailCode: true }, providers: { corp: provider.settings } },
+    config: {
+      clock,
+      signIn: { emailCode: true },
+      providers: { corp: { ...provider.settings, trustsEmail: true } },
+    },
     deployments: onLocalhost,
   });
   const identity = { provider: "corp", issuer: provider.issuer, subject: "ada-there" };
@@ -98,6 +102,26 @@ async function mailedCode(to: string): Promise<string> {
   }
 }
 
+/** Somebody who comes back from the provider for the first time, with an address that it vouches for. */
+async function atNewcomer(email?: string): Promise<Browser> {
+  count += 1;
+  provider.signIn({ sub: `newcomer-${count}`, ...(email !== undefined && { email, email_verified: true }) });
+  return leaveFor(await atLogin());
+}
+
+async function atKnownAddress(): Promise<{ readonly browser: Browser; readonly email: string }> {
+  count += 1;
+  const email = `known-${count}@example.org`;
+  await service.service.accounts.import({ email, password: PASSWORD, email_verified: true });
+  return { browser: await atNewcomer(email), email };
+}
+
+/** The person has signed in to it. */
+async function atLinkCode(): ReturnType<typeof atKnownAddress> {
+  const { browser, email } = await atKnownAddress();
+  return { browser: await browser.submit(browser.form("password"), { password: PASSWORD }), email };
+}
+
 /** How to reach each step. The browser shows its page. */
 const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
   login: atLogin,
@@ -119,12 +143,20 @@ const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
   },
   async "provider-problem"() {
     provider.signIn({ sub: "nobody-there" });
-    return leaveFor(await atLogin());
+    provider.lies.set("wrong nonce");
+    return leaveFor(await atLogin()).finally(() => provider.lies.clear());
   },
   async "provider-fresh"() {
     provider.signIn({ sub: "ada-there", auth_time: null });
     const browser = news.browser();
     return leaveFor(await browser.get(news.authorizeUrl({ prompt: "login" })));
+  },
+  "provider-register": () => atNewcomer(),
+  "provider-known": async () => (await atKnownAddress()).browser,
+  "provider-confirm": async () => (await atLinkCode()).browser,
+  async "provider-link"() {
+    const { browser, email } = await atLinkCode();
+    return browser.submit(browser.form("code"), { code: await mailedCode(email) });
   },
   async "offer-passkey"() {
     count += 1;

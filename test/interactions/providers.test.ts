@@ -2,7 +2,8 @@
 import { describe, expect, it } from "@jest/globals";
 import { providerName } from "../../interactions/look/providers.ts";
 import { asItIs } from "../../interactions/samples/sample.ts";
-import { sampleProviders, sampleStep } from "../../interactions/samples/steps.ts";
+import { sampleProviders } from "../../interactions/samples/provider-steps.ts";
+import { sampleStep } from "../../interactions/samples/steps.ts";
 import type { RunningSignIn, StepName } from "../../interactions/steps/step.ts";
 import { stepPage } from "../../interactions/steps/views.ts";
 import { readTags, tagsNamed } from "../../testing/browser/html.ts";
