@@ -109,9 +109,11 @@ export function createAccountFactors(
       if (generation !== undefined && before.sessions_generation !== generation) return { refused: "stale" };
       const left = removal(before, (each, way) => (id === undefined ? isFactorWay(way) : each === id));
       if (left === undefined) return undefined;
-      const allowed = { emailCode: usesEmailCodes(services, sub), providers: configuration.providers };
+      const emailCode = usesEmailCodes(services, sub);
+      const allowed = { emailCode, providers: configuration.providers };
       // Operators may remove everything: with the confirmed address, the person can set a password.
-      if (id !== undefined && canSignIn(before, allowed) && !canSignIn(left.account, allowed))
+      // What is removed may still work: its provider may only have got another key.
+      if (id !== undefined && canSignIn(before, { emailCode }) && !canSignIn(left.account, allowed))
         return { refused: "last_sign_in_method" };
       if (isOwner && id !== undefined && isOnlyWayIn(before, id)) return { refused: "last_sign_in_method" };
       if (

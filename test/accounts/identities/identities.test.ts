@@ -206,6 +206,10 @@ describe("unlinking", () => {
     const { record } = await party.register();
     await party.link(other({ provider: "gone", issuer: "https://gone.example" }), record.sub);
     await expect(party.unlink(ada, record.sub)).resolves.toEqual({ kind: "last_sign_in_method" });
+    // The key of its provider may have changed, so it may still sign in.
+    const renamed = other({ provider: "old", issuer: "https://old.example" });
+    const alone = await party.register({ email: "alone@example.com" }, renamed);
+    await expect(party.unlink(renamed, alone.record.sub)).resolves.toEqual({ kind: "last_sign_in_method" });
   });
 
   it("is not something that removing all factors does", async () => {
