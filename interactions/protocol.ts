@@ -10,7 +10,7 @@ import { isSessionCurrent, type SessionGeneration } from "../provider/account.ts
 import { isClaimable, type KindOfClient } from "../accounts/clients/client-kinds.ts";
 import { FULL_NAME, fullName } from "../accounts/names.ts";
 import type { IdentityProvider } from "../config/providers.ts";
-import { kindsOf } from "../accounts/ways/ways.ts";
+import { hasWay, kindsOf, outranksMail } from "../accounts/ways/ways.ts";
 import { shownName } from "../accounts/field-texts.ts";
 import { DOCUMENTED_FIELDS, type FieldRow } from "../accounts/profile-fields.ts";
 import { type RequestedApi, requestedApis } from "../provider/apis.ts";
@@ -24,6 +24,7 @@ import type { ProviderServices } from "../provider/services.ts";
 import type { Signer } from "../core/sealing.ts";
 import { hasSecondFactor } from "../accounts/factors/factor.ts";
 import {
+  OWN_WAYS,
   PROVIDER_HINTS,
   SELECT_ACCOUNT,
   SENT_ACR_VALUES,
@@ -270,6 +271,7 @@ export function createSignInProtocol(
       ...(demanded !== undefined && { demandedAcr: demanded }),
       ...(wantsEverything(params) && { wantsEverything: true }),
       ...(wantsRecent(params) && { wantsRecent: true }),
+      ...(params[OWN_WAYS] !== undefined && account && hasWay(account, outranksMail) && { byOwnWay: true }),
       ...ageOf(params),
       ...(client.providers_mfa === true && { acceptsProviderMfa: true }),
       ...(name !== "consent" && providersFor(configuration.providers, client, params)),

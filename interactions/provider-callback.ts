@@ -7,6 +7,7 @@ import type { FindSignedIn } from "../provider/account.ts";
 import type { ServiceContext } from "../provider/exchange.ts";
 import type { ProviderCallback } from "../provider/pages.ts";
 import { UpstreamFault } from "../upstream/upstream.ts";
+import { LINK_PATH } from "./account/linked-accounts.ts";
 import { seeOther } from "./answers.ts";
 import { readable } from "./forms.ts";
 import { type Reply, send, unreadable } from "./reply.ts";
@@ -14,9 +15,6 @@ import type { PageServices } from "./services.ts";
 import type { Arrival } from "./steps/provider.ts";
 import { languageOf } from "./steps/step.ts";
 import { callbackPath, type EndedTrip } from "./trips.ts";
-
-/** Where the account page of a linking goes on. */
-export const LINK_PATH = "/account/identities/link";
 
 /** What an answer that came as a form keeps. */
 const KEPT = ["code", "state", "error", "iss"];

@@ -29,6 +29,7 @@ import { patchProvider } from "./patches.ts";
 import {
   checkSentMaxAge,
   createPrompt,
+  OWN_WAYS,
   PROVIDER_HINTS,
   SENT_ACR_VALUES,
   SENT_MAX_AGE,
@@ -156,6 +157,7 @@ function settings(
       [SENT_STATE]: null,
       [SENT_MAX_AGE]: checkSentMaxAge,
       [SENT_ACR_VALUES]: null,
+      [OWN_WAYS]: null,
       ...Object.fromEntries(PROVIDER_HINTS.map((name) => [name, null])),
     },
     // For the times in assertions. The lifetimes of codes, tokens and sessions are exact: see the adapter.

@@ -83,9 +83,12 @@ export interface IdentityChanges {
 
 const SEVEN_DAYS = 7 * 86_400;
 
+/** Until when the linking of an identity can be undone, in seconds since the epoch. */
+export const undoEndsAt = ({ linked_at }: Pick<IdentityLink, "linked_at">): number => linked_at + SEVEN_DAYS;
+
 /** Whether an identity was linked in the last seven days: then its linking can be undone, and a new password removes it. */
-export function isLinkedLately({ linked_at }: Pick<IdentityLink, "linked_at">, clock: Clock): boolean {
-  return linked_at + SEVEN_DAYS > seconds(clock);
+export function isLinkedLately(link: Pick<IdentityLink, "linked_at">, clock: Clock): boolean {
+  return undoEndsAt(link) > seconds(clock);
 }
 
 /** What the link of the mail about a linking undoes. */

@@ -9,6 +9,8 @@ import { seconds } from "../../core/clock.ts";
 import type { AccountRequest } from "../../provider/pages.ts";
 import { ACR_MFA, satisfies } from "../../provider/authentication.ts";
 import type { FindSignedIn, SignedIn } from "../../provider/account.ts";
+import { hasShown, hasWay, outranksMail } from "../../accounts/ways/ways.ts";
+import { OWN_WAYS } from "../../provider/policy.ts";
 import { seeOther } from "../answers.ts";
 import { type Reply, send } from "../reply.ts";
 import type { PageServices } from "../services.ts";
@@ -46,7 +48,7 @@ export interface AccountGate {
   enterRecently(
     ctx: ServiceContext,
     request: AccountRequest,
-    unsaved?: string,
+    how?: RecentSignIn,
   ): Promise<SignedIn | undefined>;
   /** Asks for the second factor, and redirects to a page. A person without one comes back unchanged. */
   stepUp(ctx: ServiceContext, path: string, query: Readonly<Record<string, string>>): Reply;
@@ -59,6 +61,14 @@ export interface AccountGate {
   callback(ctx: ServiceContext, request: AccountRequest): Promise<void>;
 }
 
+/** How somebody has to have signed in recently. */
+interface RecentSignIn {
+  /** The query with which the page says that a form is lost. Default: none. */
+  readonly unsaved?: string | undefined;
+  /** With a way of the account's own, if it has one. Default: with any. */
+  readonly byOwnWay?: boolean;
+}
+
 /** The page that a request is for. A form that was sent is lost. */
 function wantedBy({ method }: ServiceContext, { path, query }: AccountRequest, unsaved = ""): string {
   const kept = method === "POST" ? unsaved : new URLSearchParams([...query]).toString();
@@ -67,6 +77,10 @@ function wantedBy({ method }: ServiceContext, { path, query }: AccountRequest, u
 
 /** How old a recent sign-in may be. */
 const RECENT_SECONDS = 300;
+
+/** Whether a provider was taken at its word, although the account has a password or a passkey. */
+const isByProvider = ({ account, amr = [] }: SignedIn): boolean =>
+  hasWay(account, outranksMail) && !hasShown(amr, outranksMail);
 
 export function createAccountGate(
   { pages, clock }: Pick<PageServices, "pages" | "clock">,
@@ -121,10 +135,12 @@ export function createAccountGate(
   return {
     find,
     enter,
-    async enterRecently(ctx, request, unsaved) {
+    async enterRecently(ctx, request, { unsaved, byOwnWay = false } = {}) {
       const signedIn = await enter(ctx, request, unsaved);
-      if (signedIn === undefined || isRecent(signedIn)) return signedIn;
-      send(ctx, pages, toSignIn(ctx, wantedBy(ctx, request, unsaved), { prompt: "login" }));
+      if (signedIn === undefined || (isRecent(signedIn) && !(byOwnWay && isByProvider(signedIn))))
+        return signedIn;
+      const more = { prompt: "login", ...(byOwnWay && { [OWN_WAYS]: "1" }) };
+      send(ctx, pages, toSignIn(ctx, wantedBy(ctx, request, unsaved), more));
       return undefined;
     },
     stepUp: (ctx, path, query) =>

@@ -8,14 +8,16 @@ import { devicePage } from "./device.ts";
 import { deletePage, signedOutPage } from "./delete.ts";
 import { CALLBACK_PATH } from "./gate.ts";
 import { emailPages } from "./email.ts";
+import { identityPages } from "./identity-pages.ts";
+import { linkPage } from "./link-identity.ts";
 import { overviewPage } from "./overview.ts";
 import { newFactorPages } from "./new-factor.ts";
 import { passwordPage } from "./password.ts";
 import { createPersonPages, type PersonPage, type PersonServices } from "./person-pages.ts";
 import { profilePage } from "./profile.ts";
 import { servicesPage } from "./services.ts";
-import { methodsPages } from "./sign-in-methods.ts";
 import { sessionsPage } from "./sessions.ts";
+import { methodsPages } from "./sign-in-methods.ts";
 
 /** Handles a request of a person who is an operator. */
 export type OperatorHandler = (
@@ -37,6 +39,8 @@ export const PERSON_PAGES: readonly PersonPage[] = [
   ...emailPages,
   passwordPage,
   ...methodsPages,
+  ...identityPages,
+  linkPage,
   ...newFactorPages,
   sessionsPage,
   servicesPage,

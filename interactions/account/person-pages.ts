@@ -84,13 +84,16 @@ export interface PersonServices extends Pick<
   | "devices"
   | "events"
   | "fields"
+  | "identities"
   | "limits"
   | "links"
+  | "mailDeployment"
   | "pages"
   | "passwords"
   | "people"
   | "secondFactors"
   | "storage"
+  | "trips"
   | "units"
 > {
   readonly gate: AccountGate;
@@ -110,8 +113,11 @@ export interface PersonPage {
   readonly path: string;
   /** Its name in the navigation of the account. Default: it is not there. */
   readonly navigation?: string;
-  /** Whether it needs a sign-in within the last five minutes. Default: any. */
-  readonly needs?: "recent sign-in";
+  /**
+   * Whether it needs a sign-in within the last five minutes, and one with a way of the account's own: a password or a passkey, if it
+   * has one, and not the word of a provider. Default: any sign-in.
+   */
+  readonly needs?: "recent sign-in" | "recent sign-in with an own way";
   /** Whether its form counts for the limit of changes. Default: yes. */
   readonly isUnlimited?: boolean;
   /** Everything that it can show. */
@@ -191,9 +197,11 @@ export function createPersonPages(
     request: AccountRequest,
     unsaved?: string,
   ): Promise<SignedIn | undefined> {
-    return needs === undefined
-      ? gate.enter(ctx, request, unsaved)
-      : gate.enterRecently(ctx, request, unsaved);
+    if (needs === undefined) return gate.enter(ctx, request, unsaved);
+    return gate.enterRecently(ctx, request, {
+      unsaved,
+      byOwnWay: needs === "recent sign-in with an own way",
+    });
   }
 
   /** @returns `undefined` if the request is answered. */

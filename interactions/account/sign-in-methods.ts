@@ -12,10 +12,12 @@ import {
   mainWaysFirst,
   type Method,
   methodsOf,
+  usesEmailCodes,
   type Way,
   type WayOwner,
   wayOf,
 } from "../../accounts/ways/ways.ts";
+import { onlyProvider } from "../../accounts/providers.ts";
 import { section } from "../../config/documented-schema.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
@@ -24,6 +26,14 @@ import type { Locals } from "../look/views.ts";
 import type { Reply } from "../reply.ts";
 import { NAME_REFUSED } from "../steps/new-factor.ts";
 import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
+import {
+  identitiesMember,
+  identitiesOf,
+  linkable,
+  type LinkedAccounts,
+  linkedLocals,
+  LINK_PATH,
+} from "./linked-accounts.ts";
 import { type PersonLocals, type PersonView, personView } from "./person-view.ts";
 
 export const METHODS_PATH = "/account/sign-in-methods";
@@ -38,8 +48,11 @@ const FEW_CODES = 3;
 
 /** `account-methods`: everything that the person can sign in with. */
 interface MethodsLocals extends PersonLocals {
-  readonly account: Pick<AccountRecord, "ways">;
+  readonly account: Pick<AccountRecord, "sub" | "ways">;
   readonly factors: Factors;
+  readonly linked: Omit<LinkedAccounts, "account" | "now">;
+  /** The hidden field of the form that links an account elsewhere. */
+  readonly linkCsrf: string;
   /** The kinds of factors that the person could add here. */
   readonly canAdd: readonly string[];
   /** Milliseconds since the epoch. */
@@ -66,11 +79,12 @@ export const methodsView: PersonView<MethodsLocals> = personView({
         }),
       )
       .readonly(),
+    identities: identitiesMember.describe("The accounts at other providers that are linked."),
     recovery_codes_left: z.int(),
     password: section({ set: z.boolean(), changed_at: seconds.exactOptional() }),
   },
   content(t, locals) {
-    const { base, account, factors, canAdd } = locals;
+    const { base, account, factors, canAdd, linked, now } = locals;
     const { hash = null, changed_at } = account.ways.password ?? {};
     const methods = methodsOf(factors);
     return {
@@ -80,6 +94,9 @@ export const methodsView: PersonView<MethodsLocals> = personView({
         ...(methods.length === 0
           ? []
           : [{ name: "recovery-codes", label: t("methods.codes.new"), href: base + CODES_PATH }]),
+        ...(linkable(linked).length === 0
+          ? []
+          : [{ name: "link", label: t("linked.title"), href: base + LINK_PATH }]),
         {
           name: "password",
           label: hash === null ? t("methods.password.new") : t("password.save"),
@@ -101,19 +118,22 @@ export const methodsView: PersonView<MethodsLocals> = personView({
             method.state === "stopped" && { stopped: true as const },
           ),
         ),
+        identities: identitiesOf(t, base, { ...linked, account, now }),
         recovery_codes_left: factors.recovery_codes_left,
         password: { set: hash !== null, ...(changed_at !== undefined && { changed_at }) },
       },
     };
   },
   locals(t, locals) {
-    const { base, account, factors, now } = locals;
+    const { base, account, factors, linked, linkCsrf, now } = locals;
     const { hash = null, changed_at: changedAt } = account.ways.password ?? {};
     const moment = moments({ locale: t.locale, now });
     return {
       advice: adviceOf(t, locals),
       isSafe: missingOf(locals) === undefined,
       sections: mainWaysFirst().flatMap((way) => sectionOf(t, way, locals, moment)),
+      linked: linkedLocals(t, base, { ...linked, account, now }, moment),
+      linkCsrf,
       codesLeft: factors.recovery_codes_left,
       hasFactor: methodsOf(factors).length > 0,
       codesUrl: base + CODES_PATH,
@@ -306,15 +326,33 @@ const listPage: PersonPage = {
   path: METHODS_PATH,
   navigation: "methods",
   views: [methodsView],
-  async show(visit, { accounts, secondFactors, clock }) {
+  async show(visit, services) {
+    const { accounts, configuration, identities, people, seals, secondFactors, clock } = services;
     const { account } = visit.person;
-    const factors = await accounts.factors(account.sub);
+    const [factors, linked] = await Promise.all([
+      accounts.factors(account.sub),
+      account.ways.provider === undefined ? [] : identities.list(account.sub),
+    ]);
     if (factors === undefined) return backToMethods(visit);
     const canAdd =
       secondFactors.enrolments === undefined
         ? []
         : allWays().flatMap((way) => (way.isFactor && way.isOn(secondFactors) ? [way.kind] : []));
-    return visit.show(methodsView, { ...visit.locals, account, factors, canAdd, now: clock.now() });
+    return visit.show(methodsView, {
+      ...visit.locals,
+      account,
+      factors,
+      linked: {
+        identities: linked,
+        providers: configuration.providers,
+        only: onlyProvider(configuration, account),
+        allowed: { emailCode: usesEmailCodes(services, account.sub), providers: configuration.providers },
+        canUndo: people.passwordResets !== undefined,
+      },
+      linkCsrf: seals.token(visit.person, LINK_PATH),
+      canAdd,
+      now: clock.now(),
+    });
   },
 };
 

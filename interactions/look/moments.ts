@@ -67,6 +67,11 @@ export function minuteText(locale: string, at: number): string {
   return new Intl.DateTimeFormat(locale, { ...TO_THE_MINUTE, timeZone: "UTC" }).format(at);
 }
 
+/** A day of this year, in UTC. @param at milliseconds since the epoch. */
+export function dayText(locale: string, at: number): string {
+  return new Intl.DateTimeFormat(locale, { month: "long", day: "numeric", timeZone: "UTC" }).format(at);
+}
+
 /** When the next attempt can succeed, such as "in 2 minutes": rounded up to whole minutes. */
 export function waitText(locale: string, seconds: number): string {
   const relative = new Intl.RelativeTimeFormat(locale, { numeric: "always" });

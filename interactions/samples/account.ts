@@ -5,6 +5,8 @@ import { deletionView } from "../account/delete.ts";
 import { compareView, deviceDoneView, deviceView } from "../account/device.ts";
 import { addressView, newAddressView } from "../account/email.ts";
 import { confirmFactorView, newAppView, newPasskeyView } from "../account/new-factor.ts";
+import { removeIdentityView, undoIdentityView } from "../account/identity-pages.ts";
+import { chooseProviderView, confirmLinkView, linkIdentityView } from "../account/link-identity.ts";
 import { overviewView } from "../account/overview.ts";
 import { passwordView } from "../account/password.ts";
 import type { PersonLocals } from "../account/person-view.ts";
@@ -28,10 +30,12 @@ import {
   sampleAttributes,
   sampleFactors,
   sampleFields,
+  sampleIdentities,
   states,
   SUB,
   type Text,
 } from "./sample.ts";
+import { sampleProviders } from "./provider-steps.ts";
 import { samplePasskeyCreation } from "./steps.ts";
 
 /** The pages in the navigation of the account. */
@@ -149,8 +153,19 @@ function methodSamples(text: Text, common: PersonLocals): readonly Sample[] {
   const [passkey, unused] = factors.passkeys;
   const stopped = { ...factors.app, stopped: true };
   const password = { hash: text(""), generation: 1 };
-  const account = { ways: { password: { ...password, changed_at: daysAgo(200) } } };
-  const methods = { ...common, account, factors, canAdd: ["passkey", "app"], now: NOW };
+  const account = { sub: text(SUB), ways: { password: { ...password, changed_at: daysAgo(200) } } };
+  const linked = { identities: [], providers: [], only: undefined, allowed: {}, canUndo: true };
+  const providers = sampleProviders(text).map((provider) => Object.assign(provider, { only: false }));
+  const several = { ...linked, identities: sampleIdentities(text), providers };
+  const methods = {
+    ...common,
+    account,
+    factors,
+    linked,
+    linkCsrf: text("c"),
+    canAdd: ["passkey", "app"],
+    now: NOW,
+  };
   const named = { kind: "passkey", ...passkey };
   const one = { ...common, method: { kind: "app", id: "app", name: null }, isLast: false };
   const confirm = { ...common, kind: "app", isSent: false, isGuarded: false } as const;
@@ -163,12 +178,23 @@ function methodSamples(text: Text, common: PersonLocals): readonly Sample[] {
     setUp: text("s"),
   } as const;
   const codes = { ...common, codes: [], left: 1 };
+  const identity = { ...common, identity: { id: "1", provider: "google" }, providers };
+  const linking = { ...common, linkable: providers };
+  const started = {
+    ...common,
+    provider: { key: text("google"), preset: "google", name: text("Google") },
+    setUp: text("s"),
+    isSent: false,
+    isGuarded: false,
+    there: text("a.lovelace@gmail.com"),
+    here: text(ADA),
+  } as const;
   return [
     ...states(methodsView, methods, {
       "account-methods": { factors: NO_FACTORS },
       "account-methods-nothing-to-add": {
         factors: NO_FACTORS,
-        account: { ways: { password } },
+        account: { sub: text(SUB), ways: { password } },
         canAdd: [],
       },
       "account-methods-several": { notice: "passkeyAdded" },
@@ -180,8 +206,17 @@ function methodSamples(text: Text, common: PersonLocals): readonly Sample[] {
       "account-methods-few-codes": { factors: { ...factors, recovery_codes_left: 2 } },
       "account-methods-no-codes": { factors: { ...factors, recovery_codes_left: 0 } },
       "account-methods-no-password": {
-        account: { ways: {} },
+        account: { sub: text(SUB), ways: {} },
         factors: { ...factors, app: null, passkeys: [passkey] },
+      },
+      "account-methods-linked": { linked: several, notice: "identityLinked" },
+      "account-methods-linked-only-way": {
+        account: { sub: text(SUB), ways: { provider: { links: [] } } },
+        factors: NO_FACTORS,
+        linked: { ...several, identities: several.identities.slice(1) },
+      },
+      "account-methods-organization": {
+        linked: { ...several, identities: several.identities.slice(1), only: providers[1] },
       },
     }),
     ...states(factorView, one, {
@@ -221,6 +256,30 @@ function methodSamples(text: Text, common: PersonLocals): readonly Sample[] {
       "account-methods-new-passkey-refused": { problems: [problem("new-passkey-refused")] },
       "account-methods-new-passkey-no-name": { problems: [problem("passkey-name", "name")] },
     }),
+    ...states(chooseProviderView, linking, {
+      "account-link": {},
+      "account-link-nothing": { linkable: [] },
+      ...Object.fromEntries(
+        ["cancelled", "slow", "unusable", "domain", "taken", "full", "sign-in"].map((code) => [
+          `account-link-${code}`,
+          { problems: [problem(code)] },
+        ]),
+      ),
+      "account-link-limited": { problems: [problem("limited")] },
+    }),
+    ...states(confirmLinkView, started, {
+      "account-link-confirm": {},
+      "account-link-confirm-sent": { isSent: true, isGuarded: true, notice: "factorCode" },
+      "account-link-wrong-code": { isSent: true, problems: [problem("wrong-code", "code")] },
+      "account-link-no-tries": { problems: [problem("gone")] },
+    }),
+    ...states(linkIdentityView, started, {
+      "account-linking": {},
+      "account-linking-unknown-address": { there: "" },
+      "account-linking-limited": { problems: [problem("limited")] },
+    }),
+    ...states(removeIdentityView, identity, { "account-identity-remove": {} }),
+    ...states(undoIdentityView, identity, { "account-identity-undo": {} }),
     ...states(codesView, codes, {
       "account-methods-codes-left": {},
       "account-methods-codes": { codes: RECOVERY_CODES.map(text), left: 10 },

@@ -134,4 +134,28 @@ export function sampleFactors(text: Text) {
   };
 }
 
+/** Linked accounts: a new one, and one from a provider that is no longer configured. */
+export function sampleIdentities(text: Text) {
+  const identity = { issuer: text("https://id.example.com"), subject: text("1") };
+  return [
+    {
+      ...identity,
+      id: text("1"),
+      provider: text("google"),
+      email: text("a.lovelace@gmail.com"),
+      linked_at: daysAgo(2),
+      last_used_at: null,
+    },
+    {
+      ...identity,
+      id: text("2"),
+      provider: text("library"),
+      email: null,
+      linked_at: daysAgo(300),
+      last_used_at: daysAgo(1),
+      registered: true,
+    },
+  ] as const;
+}
+
 export const NO_FACTORS = { app: null, passkeys: [], recovery_codes_left: 0 };

@@ -25,7 +25,10 @@ interface DomainOffer {
   readonly provider: DomainProvider;
 }
 
-type Signing = Pick<RunningSignIn, "client" | "providers" | "domains" | "account" | "state" | "hinted">;
+type Signing = Pick<
+  RunningSignIn,
+  "client" | "providers" | "domains" | "account" | "state" | "hinted" | "byOwnWay"
+>;
 
 /** On the pages of the service itself there is always the password: an operator may have to repair the provider. */
 export function firstPage({ client, domains = [], state: { named, username = "" } }: Signing): FirstPage {
@@ -42,8 +45,9 @@ export function firstPage({ client, domains = [], state: { named, username = "" 
  * sign in again, those that the account has.
  */
 export function providersAt(step: StepName, signIn: Signing): readonly ShownProvider[] {
-  const { providers = [], account, hinted } = signIn;
+  const { providers = [], account, hinted, byOwnWay = false } = signIn;
   if (step === "provider") return providers.filter(({ key }) => key === hinted);
+  if (step === "reauthenticate" && byOwnWay) return [];
   if (step === "reauthenticate")
     return providers.filter(({ key }) => account?.providers?.includes(key) === true);
   if (step !== "login") return [];

@@ -2,6 +2,7 @@
  * The ways to sign in at `login` and `reauthenticate`. A row says what the way asks for and what its action does; the steps know
  * none by name. What an account has of each is in `accounts/ways/ways.ts`.
  */
+import { wayOf } from "../../accounts/ways/ways.ts";
 import { emailWay } from "./email-code.ts";
 import { passkeyWay } from "./passkey-sign-in.ts";
 import { providerWay } from "./provider.ts";
@@ -31,11 +32,14 @@ export const SIGN_IN_WAYS: readonly SignInWay[] = [password, passkeyWay, provide
 
 /** The ways that can be used now. The one that this browser used comes first. */
 export function waysAt(signIn: RunningSignIn, step: SignInStep): readonly SignInWay[] {
-  const { account, prefers } = signIn;
+  const { account, prefers, byOwnWay = false } = signIn;
   const isFirst = ({ kind }: SignInWay): boolean => kind === prefers;
-  return SIGN_IN_WAYS.filter(
-    (way) => way.isOpen(signIn, step) && (step === "login" || account?.ways.includes(way.kind) === true),
-  ).toSorted((one, other) => Number(isFirst(other)) - Number(isFirst(one)));
+  const isEnough = ({ kind }: SignInWay): boolean =>
+    step === "login" ||
+    (account?.ways.includes(kind) === true && (!byOwnWay || wayOf({ kind }).outranksMail));
+  return SIGN_IN_WAYS.filter((way) => way.isOpen(signIn, step) && isEnough(way)).toSorted(
+    (one, other) => Number(isFirst(other)) - Number(isFirst(one)),
+  );
 }
 
 /** The parts of a step that the ways make up. @param before the fields before theirs. */

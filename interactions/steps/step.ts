@@ -199,6 +199,8 @@ export interface RunningSignIn {
   readonly wantsEverything?: true;
   /** The request wants a recent sign-in. */
   readonly wantsRecent?: true;
+  /** The account pages want a password or a passkey, which the account has: the word of a provider is not enough. */
+  readonly byOwnWay?: true;
   /** The kind of way that somebody has used in this browser: it comes first. */
   readonly prefers?: string;
   /** The providers that the client offers, in the order of the configuration. Default: none. */

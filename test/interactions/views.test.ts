@@ -42,6 +42,7 @@ describe("the texts", () => {
         "methods\\.(?:missing|new|problem)",
         "device\\.(?:problem|connected|refused)",
         "provider-link",
+        "link-account\\.problem",
         "account\\.(?:notice|profile|email|password|sessions|services|delete)",
         "profile\\.(?:gender|locale|problem|section)",
         "console\\.(?:state|action|result|reason|error|empty)",
@@ -117,15 +118,15 @@ describe("the built-in views", () => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
       const partial = new RegExp(
         [
-          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|buttons|step-foot|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes|form-token|last-provider|providers|continue-to|change|came-back)"\)$`,
+          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|buttons|step-foot|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes|form-token|last-provider|providers|continue-to|change|came-back|bond|linked-accounts)"\)$`,
           String.raw`^include\("field", \{ field \}\)$`,
           String.raw`^include\("account-form", \{ form \}\)$`,
-          String.raw`^include\("address", \{ address: (?:account|marked|asked|username|cameBack\.email) \}\)$`,
+          String.raw`^include\("address", \{ address: (?:account|marked|asked|username|cameBack\.email|item\.email) \}\)$`,
           String.raw`^include\("api-lists", \{ apis: each\.apis \}\)$`,
           String.raw`^include\("page-links", \{ first, next \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,
           String.raw`^include\("icon", \{ icon: (?:"\w+"|page|pageIcon|each\.device) \}\)$`,
-          String.raw`^include\("mark", \{ look: (?:provider\.look|cameBack\.preset) \}\)$`,
+          String.raw`^include\("mark", \{ look: (?:provider\.look|item\.look|cameBack\.preset) \}\)$`,
           String.raw`^include\("provider-button", \{ provider(?:: providers\.last, described: "again")? \}\)$`,
           String.raw`^include\("account-method", \{ method \}\)$`,
           String.raw`^include\("field-problem", \{ name: (?:"\w+"|field\.name) \}\)$`,

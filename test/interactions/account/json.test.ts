@@ -14,7 +14,10 @@ import { Browser } from "../../../testing/browser/browser.ts";
 import { TestClock } from "../../../testing/test-clock.ts";
 import { totpCode } from "../../../testing/totp-code.ts";
 import { send } from "../../../testing/test-client.ts";
+import { factorKey } from "../../../accounts/factors/factor.ts";
+import { identityId } from "../../../records/people/identity-kinds.ts";
 import { signedIn, signIn } from "../../flows/clients.ts";
+import { linkTo } from "../../flows/provider-party.ts";
 import { ADA } from "../../flows/running-service.ts";
 import { pagesWith } from "../every-page.ts";
 import { type JsonAnswer, JsonVisitor } from "../json-visitor.ts";
@@ -22,12 +25,16 @@ import { checkOf } from "../published.ts";
 import { codeIn, startSelfService } from "../self-service.ts";
 
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
+const ISSUER = "https://id.example.com";
 const clock = new TestClock();
 let people = 0;
 
 const service = beforeTests(() =>
   startSelfService(undefined, {
-    config: { clock },
+    config: {
+      clock,
+      providers: { corp: { issuer: ISSUER, client_id: "c", client_secret: "s", name: "Corp" } },
+    },
     // Browsers make no passkeys for IP addresses.
     deployments(origin) {
       const base = origin.replace("127.0.0.1", "localhost");
@@ -40,7 +47,7 @@ afterAll(async () => {
   await service.close();
 });
 
-/** A person who has just signed in. */
+/** A person who has just signed in. @param app with an app, and an account that is linked. */
 async function newcomer(app = false) {
   people += 1;
   const username = `person${people}`;
@@ -50,6 +57,7 @@ async function newcomer(app = false) {
   const { sub } = await accounts.create({ email, username, name: "Ada", password, email_verified: true });
   await accounts.assign(sub, "1");
   if (app) await accounts.addApp(sub, { secret: SECRET });
+  if (app) await linkTo(service, sub, { provider: "corp", issuer: ISSUER, subject: sub });
   const browser = await new Browser().get(`${service.openid}/account`);
   await signIn(browser, { username, password });
   if (app) await browser.submit(browser.forms()[0], { code: totpCode(SECRET, clock.now()) });
@@ -141,7 +149,7 @@ const COMMON = [
 /** Members with codes, addresses and keys, which a page does not print as they are. */
 const UNPRINTED = new Set(
   // Who is signed in is on every page but the last one of a device.
-  "person page pages name code href csrf type autocomplete locale method kind id logo passkey secret value".split(
+  "person page pages provider name code href csrf type autocomplete locale method kind id logo passkey secret value".split(
     " ",
   ),
 );
@@ -163,8 +171,7 @@ describe("a person", () => {
     const person = await newcomer(true);
     // The person has an app already: there leads nothing.
     for (const { path, views } of PERSON_PAGES.filter((each) => !each.path.endsWith("/new-app"))) {
-      const address = path.endsWith("/change") ? `${path}?factor=app` : path;
-      const answer = await open(person, address);
+      const answer = await person.visitor.open(addressOf(path, person));
       expect([path, answer.status]).toEqual([path, 200]);
       expect(answer.headers.get("cache-control")).toBe("no-store");
       expect(views.map(({ name }) => name)).toContain(page(answer).page);
@@ -307,7 +314,12 @@ describe("a person", () => {
   });
 });
 
-const addressOf = (path: string): string => urlOf(path.endsWith("/change") ? `${path}?factor=app` : path);
+/** The address of a page, with what it is about. */
+function addressOf(path: string, { sub }: Newcomer): string {
+  if (path.endsWith("/change")) return urlOf(`${path}?factor=app`);
+  if (!/identities\/(?:remove|undo)$/.test(path)) return urlOf(path);
+  return urlOf(`${path}?identity=${factorKey(identityId({ issuer: ISSUER, subject: sub }))}`);
+}
 
 /** The same answer to each case. */
 const all = (cases: readonly (readonly [string, ...unknown[]])[], status: number, error: string) =>
@@ -324,7 +336,8 @@ describe("a POST of JSON is refused", () => {
   beforeAll(async () => {
     person = await newcomer(true);
     plain = await newcomer();
-    for (const path of FORMS) tokens.set(path, (await personAt(path).visitor.get(addressOf(path))).body.csrf);
+    for (const path of FORMS)
+      tokens.set(path, (await personAt(path).visitor.get(addressOf(path, personAt(path)))).body.csrf);
   });
 
   async function state({ visitor, sub, password }: Newcomer): Promise<unknown> {
