@@ -70,8 +70,10 @@ export async function issue(
   return { code, proof: { code_verifier, redirect_uri: app.redirect_uri } };
 }
 
-/** Submits the login form. */
-export function signIn(browser: Browser, { username, password }: TestVisitor = ADA): Promise<Browser> {
+/** Submits the login form. Where providers have domains, the page asks for the name first. */
+export async function signIn(browser: Browser, { username, password }: TestVisitor = ADA): Promise<Browser> {
+  const asksForName = !browser.forms().some(({ fields }) => fields.some(([name]) => name === "password"));
+  if (asksForName) await browser.submit(browser.form("username"), { username });
   return browser.submit(browser.form("password"), { username, password });
 }
 
