@@ -1,4 +1,12 @@
 /** The types of `machine.mjs`, which also runs before the first install. */
 export declare function programFor(
-  need: "promtool" | "nginx" | "PgBouncer" | "faketime" | "hadolint" | "systemd-analyze" | "Authlib",
+  need:
+    | "promtool"
+    | "nginx"
+    | "PgBouncer"
+    | "faketime"
+    | "hadolint"
+    | "systemd-analyze"
+    | "Authlib"
+    | "Keycloak",
 ): string;

@@ -1,7 +1,7 @@
 // What the tests need of the machine beside Node's packages: one row each. `npm test` looks before it
 // starts, installs what is missing where it can, and says loudly what it could not.
 import { spawnSync } from "node:child_process";
-import { accessSync, constants, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { accessSync, constants, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, join } from "node:path";
 
@@ -14,6 +14,7 @@ const PROMETHEUS = join(CACHE, "prometheus");
 const NGINX = join(CACHE, "nginx");
 const PGBOUNCER = join(CACHE, "pgbouncer");
 const AUTHLIB = join(CACHE, "authlib-1.9.10");
+const KEYCLOAK = join(CACHE, "keycloak-26.4.7");
 const HADOLINT = join(CACHE, "hadolint-2.15.1");
 
 /**
@@ -91,6 +92,12 @@ export const NEEDS = [
     executables: [join(AUTHLIB, "bin", "python3")],
     usedBy: "the tests with a client in Python",
     install: fromPython(AUTHLIB, "authlib==1.9.10", "requests==2.34.2"),
+  },
+  {
+    name: "Keycloak",
+    executables: [join(KEYCLOAK, "bin", "kc.sh")],
+    usedBy: "the tests with Keycloak as a provider",
+    install: keycloakFromMaven,
   },
   {
     name: "systemd-analyze",
@@ -203,6 +210,26 @@ function fromPython(folder, ...requirements) {
     rmSync(folder, { recursive: true, force: true });
     return `pip install ${requirements.join(" ")} failed`;
   };
+}
+
+/** Unpacks Keycloak and prepares it for a start without a database, so that tests start it in seconds. It needs Java. */
+function keycloakFromMaven() {
+  const missing = ["mvn", "java", "unzip"].filter((name) => locate([name]) === undefined);
+  if (missing.length > 0) return `install ${missing.join(" and ")} by hand`;
+  const folder = `${KEYCLOAK}.new`;
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  const copy = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy";
+  const artifact = "-Dartifact=org.keycloak:keycloak-quarkus-dist:26.4.7:zip";
+  if (!run("mvn", "-q", "-B", copy, artifact, `-DoutputDirectory=${folder}`)) return "its download failed";
+  const [archive] = readdirSync(folder);
+  const unpacked = join(folder, "keycloak-26.4.7");
+  if (!run("unzip", "-q", join(folder, archive), "-d", folder)) return `${archive} can't be unpacked`;
+  if (!run(join(unpacked, "bin", "kc.sh"), "build", "--db=dev-mem")) return "kc.sh build failed";
+  rmSync(KEYCLOAK, { recursive: true, force: true });
+  renameSync(unpacked, KEYCLOAK);
+  rmSync(folder, { recursive: true });
+  return undefined;
 }
 
 function run(command, ...args) {

@@ -94,6 +94,7 @@ const LONG = [
   "notifier/loaded-packages",
   "notifier/processes",
   "packaging",
+  "upstream/keycloak",
 ].map((name) => `test/${name}.test.ts`);
 
 const without = (...paths) => `--testPathIgnorePatterns=${paths.join("|")}`;
