@@ -138,6 +138,7 @@ describe("a command that only reads", () => {
     ["accounts find ada", 0],
     ["accounts list", 0],
     [`factors list ${NOBODY}`, 1],
+    [`identities list ${NOBODY}`, 0],
     ["clients find news", 0],
     ["clients list", 0],
     ["services find 1", 0],
