@@ -21,7 +21,7 @@ export interface DomainProvider extends ShownProvider {
 
 /** A provider as it is described in one language. */
 interface DescribedProvider extends Pick<ShownProvider, "key" | "preset"> {
-  readonly name: string;
+  readonly label: string;
   readonly last?: true;
 }
 
@@ -51,15 +51,12 @@ export function providerName({ name }: Pick<ShownProvider, "name">, locale: stri
   return labelIn(name, locale);
 }
 
-/** The buttons of described providers, in their order. @param labelOf the words on the button, with the provider's name. */
-export function providerButtons(
-  providers: readonly DescribedProvider[],
-  labelOf: (name: string) => string,
-): ProviderButtons {
-  const toButton = ({ key, preset, name }: DescribedProvider): ProviderButton => ({
+/** The buttons of described providers, in their order. */
+export function providerButtons(providers: readonly DescribedProvider[]): ProviderButtons {
+  const toButton = ({ key, preset, label }: DescribedProvider): ProviderButton => ({
     key,
     look: preset,
-    label: labelOf(name),
+    label,
   });
   const last = providers.find((provider) => provider.last);
   const others = providers.filter((provider) => provider !== last).map(toButton);

@@ -162,6 +162,8 @@ export const step = section({
         key: z.string(),
         /** Its name, in the language of `locale`. */
         name: z.string(),
+        /** What to call its button, in the language of `locale`. */
+        label: z.string(),
         /** `openid`: any other provider. */
         preset: z.enum(["openid", "google", "microsoft", "apple", "github"]),
         /** Set for the one that this browser used last: show it first. */

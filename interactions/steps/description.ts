@@ -43,7 +43,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     recoveryCodes,
     expiresIn,
   } = present;
-  const providers = describeProviders(present, t.locale);
+  const providers = describeProviders(present, t);
   const methods = present.methods?.map((method) => describeMethod(t, method));
   const { locale } = t;
   const { client, account, csrf, shares, state } = signIn;
@@ -127,15 +127,22 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
 /** The providers of a step, in the order of the configuration. The only one of a page is not the last one of others. */
 function describeProviders(
   { name: step, signIn }: PresentStep,
-  locale: string,
+  t: Translator,
 ): NonNullable<StepDescription["providers"]> {
-  const isList = step === "login" && firstPage(signIn).asks !== "proof";
+  const isOnlyOne = step === "provider" || (step === "login" && firstPage(signIn).domain !== undefined);
   return providersAt(step, signIn).map((provider) => {
     const { key, preset } = provider;
-    const name = providerName(provider, locale);
-    const isLast = isList && key === signIn.lastProvider;
-    return isLast ? { key, name, preset, last: true } : { key, name, preset };
+    const name = providerName(provider, t.locale);
+    const label = buttonTo(t, step, name, isOnlyOne);
+    const isLast = step === "login" && !isOnlyOne && key === signIn.lastProvider;
+    return isLast ? { key, name, label, preset, last: true } : { key, name, label, preset };
   });
+}
+
+/** The words on the button of a provider. */
+function buttonTo(t: Translator, step: StepName, name: string, isOnlyOne: boolean): string {
+  if (isOnlyOne) return t("provider.submit", { provider: name });
+  return step === "login" ? t("provider.signIn", { name }) : t("provider.continue", { name });
 }
 
 /** The label of the button that sends the fields; empty without one. */

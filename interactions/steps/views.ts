@@ -3,7 +3,7 @@ import { inLines } from "../../accounts/profile-fields.ts";
 import { initialsOf } from "../../core/pictures.ts";
 import type { Translator } from "../../core/texts.ts";
 import { groupedKey } from "../look/qr-code.ts";
-import { providerButtons, providerName } from "../look/providers.ts";
+import { providerButtons } from "../look/providers.ts";
 import type { Locals } from "../look/views.ts";
 import type { DescribedPage } from "../page.ts";
 import { formLocals } from "../forms.ts";
@@ -103,10 +103,7 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
   const domain = step.name === "login" && firstPage(step.signIn).domain;
   // The one of the domain has a place of its own.
   const listed = domain || step.name === "provider" ? [] : (described.providers ?? []);
-  const providers = providerButtons(listed, (provider) => {
-    const values = { name: provider };
-    return step.name === "login" ? t("provider.signIn", values) : t("provider.continue", values);
-  });
+  const providers = providerButtons(listed);
   return {
     ...formLocals(t, fields, problems),
     // No field has the focus while something else comes first.
@@ -142,7 +139,7 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     // Whether there are buttons without a passkey: then "or" is not part of its form, which may be hidden.
     isList: providers.shown.length > 0 || (isNamed && instead !== undefined),
     codeButton: isNamed && instead && { href: instead.href, label: t("email-code.send") },
-    domain: domain && domainLocals(t, domain),
+    domain: domain && domainLocals(t, domain, described),
     actions: actions.flatMap((action) => (action.method === "POST" ? [action.name] : [])),
     buttons: step.actions.flatMap((name) => {
       const label = buttonOf(t, name);
@@ -170,12 +167,13 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
 }
 
 /** The way to the provider of the domain of the name. */
-function domainLocals(t: Translator, { provider }: NonNullable<FirstPage["domain"]>): Locals {
-  return {
-    key: provider.key,
-    label: t("provider.submit", { provider: providerName(provider, t.locale) }),
-    trip: t("login.domain.trip", { host: new URL(provider.issuer).hostname }),
-  };
+function domainLocals(
+  t: Translator,
+  { provider: { key, issuer } }: NonNullable<FirstPage["domain"]>,
+  { providers: [described] = [] }: StepDescription,
+): Locals {
+  const trip = t("login.domain.trip", { host: new URL(issuer).hostname });
+  return { key, label: described?.label ?? "", trip };
 }
 
 /** The person of the session, as a card shows them. */

@@ -219,7 +219,9 @@ describe("a program", () => {
       { name: "username", value: GRACE.email, read_only: true },
       { name: "password" },
     ]);
-    expect(offered.providers).toEqual([{ key: "corp", name: "Corp ID", preset: "openid" }]);
+    expect(offered.providers).toEqual([
+      { key: "corp", name: "Corp ID", label: "Continue to Corp ID", preset: "openid" },
+    ]);
     expect(offered.text).toContain("Addresses at corp.example can sign in with Corp ID.");
     const { body: again } = await visitor.act(offered, "change");
     expect(again.fields).toMatchObject([{ name: "username", value: GRACE.email }]);

@@ -98,7 +98,7 @@ describe("a hint", () => {
       step: "provider",
       title: "Zaloguj się przez Firma",
       fields: [],
-      providers: [{ key: "corp", name: "Firma", preset: "openid" }],
+      providers: [{ key: "corp", name: "Firma", label: "Przejdź do Firma", preset: "openid" }],
       actions: [
         { name: "submit", label: "Przejdź do Firma", method: "POST" },
         { name: "login", label: "Zaloguj się inaczej", method: "GET" },

@@ -91,7 +91,9 @@ describe("somebody whose account is linked", () => {
     const news = newsAt();
     const visitor = new JsonVisitor(news.browser());
     const { body } = await visitor.open(news.authorizeUrl());
-    expect(body.providers).toEqual([{ key: "corp", name: "Test provider", preset: "openid" }]);
+    expect(body.providers).toEqual([
+      { key: "corp", name: "Test provider", label: "Sign in with Test provider", preset: "openid" },
+    ]);
     const { body: done } = await visitor.act(body, "provider", { provider: "corp" });
     expect(done.done).toBe(true);
     await visitor.browser.get(done.location ?? "");

@@ -120,8 +120,8 @@ describe("the first page", () => {
     const step = sampleStep("login", { signIn: { providers: PROVIDERS.slice(3, 5), lastProvider: "corp" } });
     expect(described(pagesWith({ locales: ["de"] }).translator("de"), step)).toMatchObject({
       providers: [
-        { key: "github", name: "GitHub", preset: "github" },
-        { key: "corp", name: "Firmenkonto", preset: "openid", last: true },
+        { key: "github", name: "GitHub", label: "Mit GitHub anmelden", preset: "github" },
+        { key: "corp", name: "Firmenkonto", label: "Mit Firmenkonto anmelden", preset: "openid", last: true },
       ],
     });
   });

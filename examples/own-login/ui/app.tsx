@@ -11,6 +11,7 @@ function Input({ field, isFirst }: { field: DescribedField; isFirst: boolean }) 
   const common = {
     name,
     required: field.required,
+    readOnly: field.read_only,
     autoFocus: isFirst,
     autoComplete: field.autocomplete,
     "aria-invalid": field.problems.length > 0,
@@ -41,6 +42,12 @@ function Input({ field, isFirst }: { field: DescribedField; isFirst: boolean }) 
   );
 }
 
+function withEntry(name: string, value: string): FormData {
+  const form = new FormData();
+  form.set(name, value);
+  return form;
+}
+
 function StepForm({
   step,
   go,
@@ -50,7 +57,13 @@ function StepForm({
 }) {
   const heading = useRef<HTMLHeadingElement>(null);
   const { title } = step;
-  const submits = step.actions.filter(({ method }) => method === "POST");
+  const posts = step.actions.filter(({ method }) => method === "POST");
+  // One button for each provider, the one that this browser used last first.
+  const toProvider = posts.find(({ name }) => name === "provider");
+  const providers = (step.providers ?? []).toSorted(
+    (one, other) => Number(other.last ?? 0) - Number(one.last ?? 0),
+  );
+  const submits = posts.filter((action) => action !== toProvider || providers.length === 0);
   const links = step.actions.filter(({ method }) => method === "GET");
   const general = step.problems.filter(({ fields }) => fields.length !== 1);
   useEffect(() => {
@@ -116,6 +129,12 @@ function StepForm({
           {label}
         </button>
       ))}
+      {toProvider &&
+        providers.map(({ key, label }) => (
+          <button key={key} type="button" onClick={() => go(toProvider, withEntry("provider", key))}>
+            {label}
+          </button>
+        ))}
       <nav>
         {links.map((link) => (
           <button key={link.name} type="button" onClick={() => go(link)}>
