@@ -8,8 +8,9 @@ import { TestClock } from "../../testing/test-clock.ts";
 import { atLogin, type JsonAnswer, JsonVisitor, publicKeyOf } from "../interactions/json-visitor.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
 import { beforeTests } from "../closing.ts";
-import type { TestClient, TestVisitor } from "../../testing/test-client.ts";
+import { readTokens, type TestClient, type TestVisitor } from "../../testing/test-client.ts";
 import { clientAt } from "./clients.ts";
+import { decide, enter, TELEVISION } from "./devices.ts";
 import { type ProviderParty, startWithProvider } from "./provider-party.ts";
 import { ADA, NEWS, onLocalhost, OPERATOR, UNLIMITED } from "./running-service.ts";
 
@@ -254,6 +255,20 @@ describe.each(KINDS)("somebody who comes by the only provider, on %s", (kind) =>
     expect((await news.refresh(tokens.refresh_token)).body["error"]).toBe("invalid_grant");
     await browser.get(`${party[kind]}/account`);
     expect(browser.url.pathname).toContain("/interaction/");
+  });
+
+  it("connects a device for sessionMax [D-PROV-14]", async () => {
+    await party.service.clients.register(TELEVISION);
+    const television = clientAt(party, kind, TELEVISION);
+    const { browser } = (await comesIn()).visitor;
+    const codes = await television.deviceCodes();
+    await browser.get(codes.verification_uri);
+    await decide(await enter(browser, codes.user_code), "connect");
+    const { refresh_token } = readTokens(await television.poll(codes));
+    clock.advance(DAY - 1);
+    const refreshed = readTokens(await television.refresh(refresh_token));
+    clock.advance(1);
+    expect((await television.refresh(refreshed.refresh_token)).body["error"]).toBe("invalid_grant");
   });
 
   it("finds no page for a password or another address [D-PROV-13]", async () => {
