@@ -1,6 +1,5 @@
 /** A user of the console's pages. */
-import { expect } from "@jest/globals";
-import { Browser } from "../../testing/browser/browser.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
 import type { Form } from "../../testing/browser/forms.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
 
@@ -24,17 +23,4 @@ export function formOf(browser: Browser, action: string, receiver?: string): For
   });
   if (found === undefined) throw new Error(`no form ${action}`);
   return found;
-}
-
-/** A new browser at this address. */
-export function open(address: string): Promise<Browser> {
-  return new Browser().get(address);
-}
-
-/** Submits a form of a page. @returns the browser on the next page. */
-export async function press(address: string, action: string, receiver?: string): Promise<Browser> {
-  const browser = await open(address);
-  await browser.submit(formOf(browser, action, receiver));
-  expect(browser.visits.map(({ status }) => status)).toEqual([303, 200]);
-  return browser;
 }
