@@ -17,7 +17,7 @@ const ENGLISH = textsOf("en");
 
 /** Keys that are put together from two variables, so that nothing can be found in the sources. */
 const COMPUTED =
-  /^(?:(?:gender|boolean)\.\w+|(?:login|email-code|(?:forgot|new)-password)\.(?:username|password)|(?:hint\.)?(?:second-factor|enrol)\.code|second-factor\.remember|enrol\.(?:name|passkey)|(?:device|email|methods|profile)\.problem\.[\w-]+)$/;
+  /^(?:(?:gender|boolean)\.\w+|[\w-]+\.submit|(?:login|reauthenticate)\.provider|(?:login|email-code|(?:forgot|new)-password)\.(?:username|password)|(?:hint\.)?(?:second-factor|enrol)\.code|second-factor\.remember|enrol\.(?:name|passkey)|(?:device|email|link-account|methods|profile)\.problem\.[\w-]+)$/;
 
 /** Texts that are the same in every language. */
 const INTERNATIONAL: ReadonlySet<string> = new Set([
