@@ -4,10 +4,11 @@
  * sibling host can plant.
  */
 import { hash, randomBytes } from "node:crypto";
-import type { RecordData, Ref } from "../adapters/record-store.ts";
+import type { Ref } from "../adapters/record-store.ts";
 import type { ServiceContext } from "../provider/exchange.ts";
 import type { ProviderServices } from "../provider/services.ts";
 import { cookieName } from "../provider/sessions/cookies.ts";
+import { ACCOUNT } from "../records/directory/directory-kinds.ts";
 import {
   returnedDigest,
   type StoredTrip,
@@ -114,10 +115,14 @@ export function createTrips({
     return `${deployment.secure ? "__Secure-" : ""}${name}`;
   }
 
-  /** With the other writes of the request, if it collects them. */
-  async function store(record: RecordData): Promise<void> {
-    // A session has one that has come back: the newest.
-    const put = async (tx: Transaction): Promise<void> => tx.overwrite(record);
+  /** With the other writes of the request, if it collects them. Nobody comes back to an account that is deleted meanwhile. */
+  async function store(trip: StoredTrip): Promise<void> {
+    const { sub } = trip.owner;
+    const put = async (tx: Transaction): Promise<void> => {
+      const [owner] = sub === undefined ? [] : await tx.peekAll([ACCOUNT.ref(sub)]);
+      // A session has one that has come back: the newest.
+      if (sub === undefined || owner !== undefined) tx.overwrite(TRIP.record(trip));
+    };
     const unit = units.current();
     if (unit === undefined) await records.transact(put);
     else unit.alongside(put);
@@ -154,19 +159,17 @@ export function createTrips({
       const secret = randomBytes(32).toString("base64url");
       const digest = tripDigest(trip.state);
       const startedAt = Math.floor(clock.now());
-      await store(
-        TRIP.record({
-          digest,
-          provider,
-          deployment: deployment.kind,
-          browser: browser.digest,
-          cookie: hash("sha256", secret, "base64url"),
-          owner,
-          sealed: sealer.seal(tripContext(digest), JSON.stringify(trip)),
-          startedAt,
-          expiresAt: startedAt + TRIP_SECONDS * 1_000,
-        }),
-      );
+      await store({
+        digest,
+        provider,
+        deployment: deployment.kind,
+        browser: browser.digest,
+        cookie: hash("sha256", secret, "base64url"),
+        owner,
+        sealed: sealer.seal(tripContext(digest), JSON.stringify(trip)),
+        startedAt,
+        expiresAt: startedAt + TRIP_SECONDS * 1_000,
+      });
       browser.remember(ctx);
       setTripCookie(ctx, provider, digest, secret);
       return { kind: "begun", location: url };
@@ -192,19 +195,17 @@ export function createTrips({
     async keep(ctx, { provider, owner, startedAt }, returned) {
       if (owner.kind !== "account") return;
       const digest = returnedDigest(owner.session);
-      await store(
-        TRIP.record({
-          digest,
-          provider,
-          deployment: ctx.exchange.deployment.kind,
-          browser: ctx.exchange.browser.digest,
-          cookie: "",
-          owner,
-          sealed: sealer.seal(tripContext(digest), JSON.stringify(returned)),
-          startedAt,
-          expiresAt: startedAt + TRIP_SECONDS * 1_000,
-        }),
-      );
+      await store({
+        digest,
+        provider,
+        deployment: ctx.exchange.deployment.kind,
+        browser: ctx.exchange.browser.digest,
+        cookie: "",
+        owner,
+        sealed: sealer.seal(tripContext(digest), JSON.stringify(returned)),
+        startedAt,
+        expiresAt: startedAt + TRIP_SECONDS * 1_000,
+      });
     },
 
     async returned({ exchange: { browser } }, { sub, session, generation }) {
