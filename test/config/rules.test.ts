@@ -173,6 +173,7 @@ describe("two deployments", () => {
       "POST /oauth2/logout/confirm",
       "GET|HEAD|POST /interaction/:uid",
       "GET|HEAD|POST /interaction/:uid/:step",
+      "GET|POST /providers/:uid/:step",
       "GET|HEAD|POST /account",
       "GET|HEAD|POST /confirm",
       "GET /resources/userinfo",
