@@ -62,4 +62,4 @@ export type PasswordRules = Configuration["passwords"];
 /** How many in how many seconds. */
 export type RateLimit = Configuration["rateLimits"]["changes"];
 export type OwnershipLimits = Configuration["limits"];
-export type NotificationSettings = Configuration["notifications"];
+export type { NotificationSettings } from "./notifications.ts";
