@@ -58,5 +58,6 @@ export const TRIP: Kind<StoredTrip> = defineKind<StoredTrip>({
   store: "storage",
   exported: true,
   afterRestore: "removed",
+  afterReset: "removed",
   personal: "the `sub`; sealed with `keys.secrets`: who the person is at the provider",
 });

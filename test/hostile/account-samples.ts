@@ -54,7 +54,11 @@ export const targetsOf = (running: Readonly<Record<DeploymentKind, string>>) =>
   (["oauth2", "openid"] as const).flatMap((kind) => {
     const rows = endpointsOf({ kind, post: false }).filter(({ name }) => name !== "account");
     return [...rows, ...ACCOUNT_PAGES].map(({ path, methods }) => {
-      const step = path.startsWith("/clients/") ? "logo" : "login";
+      const step = path.startsWith("/clients/")
+        ? "logo"
+        : path.startsWith("/providers/")
+          ? "callback"
+          : "login";
       const address = running[kind] + path.replace(":uid", "some-id").replace(":step", step);
       return { kind, path, methods, target: new URL(address).pathname };
     });

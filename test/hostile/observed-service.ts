@@ -18,10 +18,17 @@ export interface ObservedService {
   readonly authorizePath: (kind: DeploymentKind) => string;
 }
 
+const PROVIDER = {
+  issuer: "https://id.example.com",
+  client_id: "c",
+  client_secret: "secret",
+  name: "Elsewhere",
+} as const;
+
 /** What the service leaves to the host application is a 404 with the header `X-Host`. */
 export function useObserved(): ObservedService {
   const running = useService({
-    config: WITH_CONSOLE,
+    config: { ...WITH_CONSOLE, providers: { "some-id": PROVIDER } },
     host: (application) =>
       void application.use(async (ctx, next) => {
         await next();

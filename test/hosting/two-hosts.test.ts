@@ -12,7 +12,15 @@ import { startHost } from "./host.ts";
 
 const KINDS: readonly DeploymentKind[] = ["oauth2", "openid"];
 const HOSTS = { oauth2: "login.site.localhost:8080", openid: "id.site.localhost" } as const;
-const config = { interactions: { passkeys: { rpId: "site.localhost" } } };
+const config = {
+  interactions: { passkeys: { rpId: "site.localhost" } },
+  providers: {
+    "an-id": { issuer: "https://id.example.com", client_id: "c", client_secret: "secret", name: "Elsewhere" },
+  },
+};
+/** A step of each path that has one. */
+const STEPS: Readonly<Record<string, string>> = { clients: "logo", providers: "callback" };
+const stepOf = (path: string): string => STEPS[path.split("/")[1] ?? ""] ?? "login";
 const AUTHORIZE = `/oauth2/authorize?client_id=news&response_type=code&redirect_uri=${CALLBACK}`;
 
 /** Sends a request with exactly these header lines. */
@@ -62,9 +70,7 @@ describe.each([
       KINDS.map((kind) => [
         kind,
         [...endpointsOf({ kind, post: false }).map(({ path }) => path), "/account/callback"].map(
-          (path) =>
-            bases[kind] +
-            path.replace(":uid", "an-id").replace(":step", path.startsWith("/clients/") ? "logo" : "login"),
+          (path) => bases[kind] + path.replace(":uid", "an-id").replace(":step", stepOf(path)),
         ),
       ]),
     );

@@ -77,6 +77,7 @@ const AFTER_RESTORE: Readonly<Record<string, "kept" | "removed" | Change>> = {
   "recovery-codes": ({ sub }: Values, after: Values) => expect(after).toEqual({ sub, codes: [] }),
   "remembered-browser": "removed",
   "used-challenge": "kept",
+  trip: "removed",
   "passkey-domain": "kept",
   // Codes and tokens end with the generations of the account and the epochs of client and API as well, wherever they are.
   grant: "removed",
