@@ -153,7 +153,10 @@ const provider = section({
   registration: described(flag().exactOptional(), { otherwise: "`true`" }),
   /** In production, whether the host of the issuer may be loopback or private. Default: `false`. */
   allowPrivate: described(flag().exactOptional(), { otherwise: "`false`" }),
-  /** The domains of addresses whose people it is offered to, and no others can be linked to it. Default: none: it is for everyone. */
+  /**
+   * The domains of addresses whose people it is offered to. Nobody with another address registers with it or links it. Default:
+   * none: it is for everyone.
+   */
   domains: described(list(domain, 1).exactOptional(), { otherwise: "none: it is for everyone" }),
   /** Whether accounts at its `domains` sign in there and by nothing else. Default: `false`. */
   only: described(flag().exactOptional(), { otherwise: "`false`" }),

@@ -89,8 +89,8 @@ export interface Linking {
 }
 
 /**
- * Whether an account with this address may have an identity of this provider: one that is the only way in for its domains has
- * no others, and their accounts have no other.
+ * Whether an account with this address may have an identity of this provider: one with domains is for their addresses alone, and
+ * accounts in a domain with an only way in have no other.
  * @param key of the provider; `undefined`: none.
  */
 export function isInDomains(
@@ -99,8 +99,9 @@ export function isInDomains(
   email: string | undefined,
 ): boolean {
   const own = email === undefined ? undefined : providerForDomain(providers, email);
-  const isOnly = own?.only === true || providers.some((provider) => provider.key === key && provider.only);
-  return !isOnly || own?.key === key;
+  if (own?.key === key) return true;
+  const isForAll = providers.every((provider) => provider.key !== key || provider.domains.length === 0);
+  return own?.only !== true && isForAll;
 }
 
 /** What a code is for. */

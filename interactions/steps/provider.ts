@@ -185,7 +185,7 @@ async function welcome(
   const provider = services.configuration.providers.find((each) => each.key === key);
   if (provider?.only !== true && signIn.providers?.some((each) => each.key === key) !== true)
     return undefined;
-  if (provider?.only === true && !isInDomains(services.configuration.providers, key, email))
+  if (!isInDomains(services.configuration.providers, key, email))
     return refuse(entry, services, { key, from: "login", problem: "not-among" });
   const state = await stateOfNewcomer(entry, services, upstream);
   return state && { kind: "next", state: { ...withoutProvider(signIn.state), ...state } };

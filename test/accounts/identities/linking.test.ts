@@ -1,7 +1,8 @@
 /** What linking an identity needs, over a real storage: the rule that the sign-in and the account page share. */
 import { beforeEach, describe, expect, it } from "@jest/globals";
+import type { IdentityProvider } from "../../../config/providers.ts";
 import type { UpstreamIdentity } from "../../../upstream/upstream.ts";
-import type { StartedLinking } from "../../../accounts/identities/linking.ts";
+import { isInDomains, type StartedLinking } from "../../../accounts/identities/linking.ts";
 import type { AccountRecord } from "../../../records/directory/directory.ts";
 import { AT, from, openPeople, PASSWORD, type PeopleStage, wrongCode } from "../people/stage.ts";
 
@@ -238,5 +239,31 @@ describe("where a provider is the only way in for a domain", () => {
     await expect(need([], { identity: guest, confirmed: true }, employee)).resolves.toBe("domain");
     const { email: _none, ...nameless } = ofCorp;
     await expect(need([], { identity: nameless, confirmed: true }, employee)).resolves.toBe("domain");
+  });
+});
+
+describe("the domains of providers", () => {
+  const providers = [
+    { key: "google", domains: [], only: false },
+    { key: "club", domains: ["club.example"], only: false },
+    { key: "corp", domains: ["staff.example"], only: true },
+  ] as readonly Partial<IdentityProvider>[] as readonly IdentityProvider[];
+
+  it.each([
+    ["google", "ada@gmail.com", true],
+    ["google", "ada@club.example", true],
+    ["google", undefined, true],
+    ["google", "ada@staff.example", false],
+    ["club", "ada@club.example", true],
+    ["club", "ada@gmail.com", false],
+    ["club", "ada@staff.example", false],
+    ["club", undefined, false],
+    ["corp", "ada@staff.example", true],
+    ["corp", "ada@gmail.com", false],
+    ["corp", undefined, false],
+    [undefined, "ada@club.example", true],
+    [undefined, "ada@staff.example", false],
+  ])("with %s, %s: %s [D-PROV-117]", (key, email, expected) => {
+    expect(isInDomains(providers, key, email)).toBe(expected);
   });
 });
