@@ -18,6 +18,12 @@ const WIDTHS = [390, 1280] as const;
 const EXAMPLE_THEMES = join(ROOT, "examples/themes");
 /** The picture of the login page in README.md. */
 const README_PICTURE = join(ROOT, "docs/images/login.png");
+/** Pictures in docs/images: the page, the size of the window, and the file. */
+const DOCUMENT_PICTURES = [
+  ["login-providers", [480, 760], "providers.png"],
+  ["provider-link", [480, 800], "provider-link.png"],
+  ["account-methods-linked", [900, 700], "linked-accounts.png"],
+] as const;
 
 interface Shot {
   readonly screen: string;
@@ -112,6 +118,15 @@ try {
     await page.emulateMedia({ colorScheme: "light" });
     await page.setContent(login?.html({ locale: "en", here: "" }) ?? "");
     await page.screenshot({ path: README_PICTURE });
+    const named = screens(screenPages({ locales: ["en", "pl"] }));
+    for (const [name, [width, height], file] of DOCUMENT_PICTURES) {
+      const screen = named.find((each) => each.name === name);
+      await page.setViewportSize({ width, height });
+      await page.setContent(screen?.html({ locale: "en", here: "" }) ?? "");
+      const part = page.locator("section[aria-labelledby=linked]");
+      const target = (await part.count()) > 0 ? part : page;
+      await target.screenshot({ path: join(ROOT, "docs/images", file) });
+    }
     await shootThemes(page);
   }
   console.log(`${shots.length} pictures: screens/index.html`);
