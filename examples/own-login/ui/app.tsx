@@ -59,11 +59,9 @@ function StepForm({
   const { title } = step;
   const posts = step.actions.filter(({ method }) => method === "POST");
   // One button for each provider, the one that this browser used last first.
-  const toProvider = posts.find(({ name }) => name === "provider");
   const providers = (step.providers ?? []).toSorted(
     (one, other) => Number(other.last ?? 0) - Number(one.last ?? 0),
   );
-  const submits = posts.filter((action) => action !== toProvider || providers.length === 0);
   const links = step.actions.filter(({ method }) => method === "GET");
   const general = step.problems.filter(({ fields }) => fields.length !== 1);
   useEffect(() => {
@@ -76,7 +74,7 @@ function StepForm({
     event.preventDefault();
     const { submitter } = event.nativeEvent;
     const name = submitter instanceof HTMLButtonElement ? submitter.value : "submit";
-    const chosen = submits.find((action) => action.name === name);
+    const chosen = posts.find((action) => action.name === name);
     if (chosen !== undefined) go(chosen, new FormData(event.currentTarget));
   }
 
@@ -86,6 +84,18 @@ function StepForm({
       <h1 ref={heading} tabIndex={-1}>
         {title}
       </h1>
+      {step.came_back && (
+        <ul>
+          <li>
+            <b>{step.came_back.name}</b> {step.came_back.email}
+          </li>
+          {step.step === "provider-link" && (
+            <li>
+              <b>{step.account_name}</b> {step.account}
+            </li>
+          )}
+        </ul>
+      )}
       {step.text.split("\n").map((paragraph) => paragraph !== "" && <p key={paragraph}>{paragraph}</p>)}
       {step.notice !== undefined && <p role="status">{step.notice.text}</p>}
       {general.map(({ code, text }) => (
@@ -116,25 +126,27 @@ function StepForm({
         </ul>
       )}
       {step.terms !== undefined && <a href={step.terms.url}>{step.terms.label}</a>}
-      {/* Tells password managers whose new password it is. Without a name, it is not sent. */}
-      {step.step === "new-password" && step.username !== undefined && (
+      {/* Tells password managers whose password it is. Without a name, it is not sent. */}
+      {step.step !== "email-code" && step.username !== undefined && (
         <input value={step.username} autoComplete="username" readOnly hidden />
       )}
       {step.step === "email-code" && step.username !== undefined && <p>{step.username}</p>}
       {step.fields.map((field, index) => (
         <Input key={field.name} field={field} isFirst={index === 0} />
       ))}
-      {submits.map(({ name, label }) => (
-        <button key={name} value={name} formNoValidate={name !== "submit"}>
-          {label}
-        </button>
-      ))}
-      {toProvider &&
-        providers.map(({ key, label }) => (
-          <button key={key} type="button" onClick={() => go(toProvider, withEntry("provider", key))}>
-            {label}
+      {posts.map((action) =>
+        action.name === "provider" && providers.length > 0 ? (
+          providers.map(({ key, label }) => (
+            <button key={key} type="button" onClick={() => go(action, withEntry("provider", key))}>
+              {label}
+            </button>
+          ))
+        ) : (
+          <button key={action.name} value={action.name} formNoValidate={action.name !== "submit"}>
+            {action.label}
           </button>
-        ))}
+        ),
+      )}
       <nav>
         {links.map((link) => (
           <button key={link.name} type="button" onClick={() => go(link)}>
@@ -201,6 +213,11 @@ function Over({ kept }: { kept?: Kept | undefined }) {
     </>
   );
 }
+
+// Somebody comes back from a provider by the button of the browser, which may show the page as it was left.
+addEventListener("pageshow", ({ persisted }) => {
+  if (persisted) location.reload();
+});
 
 const address = interactionAddress();
 const app = createRoot(document.getElementById("app") as HTMLElement);
