@@ -61,7 +61,9 @@ export function nearestKey(
 ): Nearest | undefined {
   const isClose = ({ distance }: Candidate): boolean => distance <= Math.max(1, unknown.length / 3);
   const here = nearestOf(unknown, siblings);
-  const anywhere = nearestOf(unknown, here === undefined ? others : [here.path, ...others]);
+  // A letter off in the same object is likelier than the right word in the wrong one.
+  const elsewhere = here === undefined || here.distance > 1 ? others : [];
+  const anywhere = nearestOf(unknown, here === undefined ? others : [here.path, ...elsewhere]);
   if (anywhere !== undefined && isClose(anywhere)) return { path: anywhere.path, close: true };
   return here && { path: here.path, close: false };
 }

@@ -154,6 +154,12 @@ describe("the providers of the configuration", () => {
         "google.client_secret: is required: the secret of the client",
       ],
     ],
+    // The key of that name elsewhere is not meant.
+    [
+      "corp",
+      { ...CORP, domain: ["corp.example"] },
+      ['corp.domain: unknown key; did you mean "config.providers.corp.domains"?'],
+    ],
     [
       "google",
       { cliend_id: "a", client_secret: "s3cret" },
