@@ -356,12 +356,19 @@ export async function finishSignIn(
   const location = await protocol.signedIn(ctx, signIn, record, shown);
   const success = { sub: record.sub, client_id, deployment: ctx.exchange.deployment.kind };
   const caller = callerOf(ctx, { kind: "account", id: record.sub });
+  const by = shown.provider === undefined ? undefined : { provider: shown.provider };
   units.current()?.whenCommitted(() => {
     devices.write(ctx, record);
-    if (shown.provider !== undefined) devices.keepLastWay(ctx, { provider: shown.provider });
+    if (by !== undefined) devices.keepLastWay(ctx, by);
     else if (acrOf(shown.amr) === ACR_PASSKEY) devices.keepLastWay(ctx, "passkey");
     events.emit("sign_in.success", success);
-    audit.note({ ...caller, action: ACTION, client: client_id, subject: record.sub });
+    audit.note({
+      ...caller,
+      action: ACTION,
+      client: client_id,
+      subject: record.sub,
+      ...(by !== undefined && { detail: by }),
+    });
   });
   return { kind: "done", location };
 }

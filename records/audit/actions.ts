@@ -26,7 +26,8 @@ interface AuditedAction {
 const ACTIONS = {
   sign_in: {
     about: "account",
-    means: "The sign-in form was submitted, a passkey was used, or a code from a mail was entered",
+    means:
+      "The sign-in form was submitted, a passkey was used, a code from a mail was entered, or a person came back from a provider; `provider` says which",
     isRoutine: true,
   },
   password_grant: {

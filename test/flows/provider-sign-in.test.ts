@@ -122,6 +122,21 @@ describe("somebody whose account is linked", () => {
     },
   );
 
+  it.each([
+    ["", false],
+    [", with the second factor that the account has", true],
+  ])("is in the audit with the name of the provider%s, as failures are", async (_how, hasFactor) => {
+    const { sub } = party.ada;
+    if (hasFactor) await party.service.accounts.addApp(sub, { secret: SECRET });
+    const browser = await leaveFor(await begin());
+    if (hasFactor) await typeCode(browser);
+    expect(browser.location?.searchParams.has("code")).toBe(true);
+    const { items } = await party.service.audit.list({ account: sub, action: "sign_in" });
+    expect(items).toEqual([
+      expect.objectContaining({ outcome: "success", client: "news", detail: { provider: "corp" } }),
+    ]);
+  });
+
   it("has its identity marked as used [D-PROV-81]", async () => {
     expect(await lastUse()).toBeNull();
     await leaveFor(await begin());
