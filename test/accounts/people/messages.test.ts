@@ -80,6 +80,20 @@ it.each([
   },
 );
 
+// Somebody may have come by a provider, a passkey or a code by mail.
+it.each([
+  ["en", "someone else can sign in to your account"],
+  ["pl", "ktoś inny może logować się na Twoje konto"],
+  ["de", "kann sich jemand anderes bei Ihrem Konto anmelden"],
+  ["uk", "хтось інший може входити у ваш обліковий запис"],
+])("about somebody else who has signed in does not say how, in %s", (locale, what) => {
+  const render = messagesWith({ interactions: { locales: ["en", "pl", "de", "uk"] } });
+  for (const kind of ["new-browser", "recovery-code-used", "confirm-factor"] as const) {
+    const params = { at: String(AT), left: "3", code: "K7QM2XTV" };
+    expect(render("1", mail(kind, { params, locale })).text).toContain(what);
+  }
+});
+
 /** What a person sees of the HTML. */
 const seen = (html: string): string =>
   html
