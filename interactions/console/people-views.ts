@@ -1,11 +1,13 @@
 /** The data of the console's pages about people, and the texts that their views print. */
 import { factorKey } from "../../accounts/factors/factor.ts";
 import { fullName, type NamedPerson, shownEmail } from "../../accounts/names.ts";
-import { type Factors, hasWay, methodsOf, wayOf } from "../../accounts/ways/ways.ts";
+import { type Factors, hasWay, methodsOf, type OwnedWays, wayOf } from "../../accounts/ways/ways.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
+import { nameOf } from "../account/linked-accounts.ts";
 import { type Moment, type Moments, moments } from "../look/moments.ts";
 import { inWords, type ShownAttribute } from "../look/person-fields.ts";
+import type { ShownProvider } from "../look/providers.ts";
 import type { Page } from "../page.ts";
 import { consoleLocals, type ConsoleLocals, listAddress } from "./console-views.ts";
 
@@ -34,6 +36,10 @@ export interface ShownLocals extends ConsoleLocals {
 /** `person`: an account with its attributes and sign-in methods. */
 export interface PersonLocals extends ShownLocals {
   readonly attributes: readonly ShownAttribute[];
+  /** Oldest first, without the addresses there: those are for their owner alone. */
+  readonly identities: NonNullable<OwnedWays["identities"]>;
+  /** Those of the configuration. */
+  readonly providers: readonly Pick<ShownProvider, "key" | "name">[];
   /** Path of the operator's own sign-in methods. */
   readonly methods: string;
   /** Why nothing can be removed: it is the operator's own account, or that of another one. */
@@ -95,6 +101,21 @@ function factorRows(t: Translator, { factors }: ShownLocals, moment: Moments): F
   });
 }
 
+/** The table of linked accounts. */
+const identityRows = (t: Translator, { factors, identities, providers }: PersonLocals, moment: Moments) =>
+  methodsOf({ ...factors, identities }).flatMap(({ provider, added_at, last_used_at }) =>
+    provider === undefined
+      ? []
+      : [
+          {
+            name: nameOf(t, providers, provider),
+            isOff: providers.every(({ key }) => key !== provider),
+            linked: moment(added_at * 1000),
+            lastUse: last_used_at === null ? undefined : moment(last_used_at * 1000),
+          },
+        ],
+  );
+
 export const personPage: Page<PersonLocals> = {
   view: "person",
   locals(t, locals) {
@@ -125,6 +146,7 @@ export const personPage: Page<PersonLocals> = {
       deliveries: listAddress(list, { sub }),
       factors: rows.map((row) => ({ ...row, href: removal(row.key) })),
       codesLeft: factors.recovery_codes_left,
+      identities: identityRows(t, locals, moment),
       removeAll: rows.length > 0 ? removal(ALL) : "",
       protection: protectionText(t, protectedAs),
       methods: protectedAs === "own" ? methods : "",

@@ -88,15 +88,17 @@ function find(services: OperatorServices): OperatorHandler {
 /** The page of an account; with `remove`, the page that asks before a factor is removed. */
 function person(services: OperatorServices): OperatorHandler {
   const { accounts, fields, storage, pages, seals, mailDeployment } = services;
-  const { operators } = services.configuration;
+  const { operators, providers } = services.configuration;
 
   const show: OperatorHandler = async (ctx, request, operator) => {
     const { id: sub, query } = request;
     // The record comes first: a form with its generation is outdated if the factors change before they are read.
     const account = subProblem(sub) === undefined ? await accounts.record(sub) : undefined;
-    const factors = account && (await accounts.factors(sub));
-    if (account === undefined || factors === undefined)
+    const owned = account && (await accounts.ownedWays(sub));
+    if (account === undefined || owned === undefined)
       return pages.error(ctx, { status: 404, error: "no_person" });
+    // Nobody removes an identity here.
+    const { identities = [], ...factors } = owned;
     const key = query.get("remove");
     const isProtected = operators.includes(sub);
     if (key !== undefined && (isProtected || !hasFactor(factors, key))) {
@@ -111,7 +113,8 @@ function person(services: OperatorServices): OperatorHandler {
       const protection = sub === operator.account.sub ? "own" : "operator";
       const protectedAs: PersonLocals["protectedAs"] = isProtected ? protection : undefined;
       const methods = ctx.exchange.deployment.path + METHODS_PATH;
-      const data = { ...shown, methods, protectedAs, attributes: attributesOf(fields.rows, account) };
+      const attributes = attributesOf(fields.rows, account);
+      const data = { ...shown, methods, protectedAs, attributes, identities, providers };
       return pages.send(ctx, personPage, data, languageOf(operator));
     }
     const generation = String(account.sessions_generation);

@@ -10,6 +10,7 @@ import {
   receiversPage,
 } from "../console/console-views.ts";
 import { ALL, peoplePage, personPage, removalPage } from "../console/people-views.ts";
+import { sampleProviders } from "./provider-steps.ts";
 import {
   ACCOUNT_URL,
   ADA,
@@ -21,6 +22,7 @@ import {
   type Sample,
   sampleAttributes,
   sampleFactors,
+  sampleIdentities,
   states,
   SUB,
   type Text,
@@ -252,6 +254,8 @@ function peopleSamples(text: Text, common: ConsoleLocals): readonly Sample[] {
     factors: { ...factors, app: { ...factors.app, stopped: true } },
     methods: text("/account/sign-in-methods"),
     attributes: sampleAttributes(text),
+    identities: [],
+    providers: sampleProviders(text),
   };
   const removal = { ...shown, factor: ALL, generation: "7", csrf, isMailed: true };
   const form = { ...common, csrf };
@@ -262,6 +266,7 @@ function peopleSamples(text: Text, common: ConsoleLocals): readonly Sample[] {
       "person-changed": { result: { code: "personChanged", values: {} } },
       "person-without-factors": { factors: NO_FACTORS },
       "person-bare": { person: bare, factors: NO_FACTORS, attributes: [] },
+      "person-linked": { identities: sampleIdentities(text) },
       "person-own": { protectedAs: "own" },
       "person-operator": { protectedAs: "operator" },
     }),

@@ -1,5 +1,6 @@
 /** The console's pages about people: how an operator finds an account and removes lost second factors, and how nobody else does. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { type FactorChanges, factorKey } from "../../accounts/factors/factor.ts";
 import type { AuditRecord } from "../../records/audit/audit-event.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
 import { Browser } from "../../testing/browser/browser.ts";
@@ -7,6 +8,7 @@ import { resultOf } from "../interactions/console-visitor.ts";
 import { formOf, MethodsParty, startMethodsService, textOf } from "./methods-party.ts";
 import type { TestVisitor } from "../../testing/test-client.ts";
 import { signedIn, signIn } from "./clients.ts";
+import { linkTo } from "./provider-party.ts";
 import { ADA, OPERATOR } from "./running-service.ts";
 import { beforeTests } from "../closing.ts";
 
@@ -19,7 +21,12 @@ let lost: MethodsParty;
 /** The browser of the operator, who has just signed in. */
 let browser: Browser;
 
-const running = beforeTests(() => startMethodsService({ operators: [OPERATOR.sub, COLLEAGUE] }));
+const running = beforeTests(() =>
+  startMethodsService({
+    operators: [OPERATOR.sub, COLLEAGUE],
+    providers: { google: { client_id: "1", client_secret: "2" } },
+  }),
+);
 
 beforeAll(async () => {
   const { accounts } = running.service;
@@ -127,6 +134,33 @@ describe("an operator", () => {
     expect(await views(lost.person.sub)).toBe(2);
     const { items: records } = await running.service.audit.list({ limit: 1000 });
     expect(JSON.stringify(records)).not.toMatch(/example\.com|Eve/);
+  });
+
+  it("sees the linked accounts without their addresses, and removes none here", async () => {
+    const { sub } = lost.person;
+    for (const provider of ["google", "library"])
+      await linkTo(running, sub, {
+        provider,
+        issuer: `https://${provider}.example`,
+        subject: `there-${sub}`,
+        email: "eve@corp.example",
+      });
+    await find(sub);
+    expect(textOf(browser)).toMatch(
+      /Linked accounts .* Google .* Never used library Not configured .* Never used/,
+    );
+    expect(browser.html).not.toMatch(/corp\.example|google\.example|there-/);
+    const accounts = running.service.accounts as typeof running.service.accounts & FactorChanges;
+    const { identities = [] } = (await accounts.ownedWays(sub)) ?? {};
+    expect(identities).toHaveLength(2);
+    for (const { id } of identities) {
+      expect(browser.html).not.toContain(factorKey(id));
+      await browser.get(`${pageOf(lost)}?remove=${factorKey(id)}`);
+      expect(resultOf(browser)).toBe("It was already removed.");
+    }
+    await ask("all");
+    await browser.submit(formOf(browser, "remove"));
+    expect(textOf(browser)).toContain("Linked accounts");
   });
 
   it.each([
