@@ -20,7 +20,7 @@ const HADOLINT = join(CACHE, "hadolint-2.15.1");
 /**
  * `executables`: paths or names; the first one that exists is used. `usedBy`: the tests that need it.
  * `install(update)`: tries to install it, and returns the reason if it can't; it calls `update()` before it needs a fresh
- * list of packages.
+ * list of packages. `isLarge`: only where its tests run.
  */
 export const NEEDS = [
   {
@@ -98,6 +98,7 @@ export const NEEDS = [
     executables: [join(KEYCLOAK, "bin", "kc.sh")],
     usedBy: "the tests with Keycloak as a provider",
     install: keycloakFromMaven,
+    isLarge: true,
   },
   {
     name: "systemd-analyze",
@@ -213,9 +214,10 @@ function fromPython(folder, ...requirements) {
 }
 
 /** Unpacks Keycloak and prepares it for a start without a database, so that tests start it in seconds. It needs Java. */
-function keycloakFromMaven() {
-  const missing = ["mvn", "java", "unzip"].filter((name) => locate([name]) === undefined);
-  if (missing.length > 0) return `install ${missing.join(" and ")} by hand`;
+function keycloakFromMaven(update) {
+  const isComplete = ["mvn", "java", "unzip"].every((name) => locate([name]) !== undefined);
+  const why = isComplete ? undefined : fromDebian("maven", "default-jre-headless", "unzip")(update);
+  if (why !== undefined) return why;
   const folder = `${KEYCLOAK}.new`;
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });

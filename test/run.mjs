@@ -4,7 +4,7 @@ import { accessSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { runJest } from "./jest.mjs";
-import { prepareMachine } from "./machine.mjs";
+import { NEEDS, prepareMachine } from "./machine.mjs";
 
 /** Tests that start a service on the storage that `TEST_STORAGE` names. */
 const END_TO_END = ["test/flows", "test/hostile", "test/hosting"];
@@ -145,7 +145,9 @@ function chooseRuns([first, ...rest], chosen) {
 // jest runs what it finds, and says nothing about a file that was renamed.
 for (const path of [...SMALL_SET, ...LONG]) accessSync(join(import.meta.dirname, "..", path));
 
-const missing = prepareMachine();
+const isWhole = Object.hasOwn(SETS, process.argv[2] ?? "");
+const isNamed = ({ name }) => process.argv.some((argument) => argument.includes(name.toLowerCase()));
+const missing = prepareMachine(NEEDS.filter((need) => !need.isLarge || isWhole || isNamed(need)));
 for (const sentence of missing) console.error(`\n!!! ${sentence}\n`);
 
 const isAll = process.argv[2] === "--all";
