@@ -58,13 +58,15 @@ let provider: TestProvider;
 beforeEach(async () => {
   // At the start of an hour, so that no attack is in two windows of the audit.
   const offset = 3_600_000 - (Date.now() % 3_600_000);
+  const clock = { virtual: true, now: () => Date.now() + offset };
   provider = await createTestProvider();
   closing(provider);
+  provider.clock = clock;
   provider.signIn({ sub: "nobody-there" });
   running = await startService({
     config: {
-      providers: { corp: provider.settings },
-      clock: { virtual: true, now: () => Date.now() + offset },
+      providers: { corp: { ...provider.settings, registration: false } },
+      clock,
       features: { dpop: true },
       signIn: { emailCode: true },
       interactions: { registration: {} },
