@@ -153,9 +153,9 @@ export interface ServiceEvents {
   "mail.failed": { readonly kind: string; readonly reason: MailFailure; readonly retry_at: number | null };
   /** Somebody was sent to another provider to sign in. */
   "provider.started": { readonly provider: string };
-  /** Somebody came back, and the provider said who it is. `seconds`: that asking it took. */
+  /** Somebody came back, and the provider said who it is. `seconds`: how long its requests took. */
   "provider.finished": { readonly provider: string; readonly seconds: number };
-  /** A sign-in with a provider failed, at its start or when the person came back. `seconds`: that asking it took. */
+  /** A sign-in with a provider failed, at its start or when the person came back. `seconds`: how long its requests took. */
   "provider.failed": {
     readonly provider: string;
     readonly reason: ProviderFault;

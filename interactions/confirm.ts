@@ -180,7 +180,7 @@ export function createConfirmHandlers(
     return { deployment: ctx.exchange.deployment.kind, caller, address: ctx.exchange.address, locale };
   }
 
-  /** What a link undoes, in the words of the page, and how; `undefined`: it undoes nothing. */
+  /** The change that a link undoes: the words of its page, and the call. `undefined` for a link that undoes nothing. */
   function undoingOf({ purpose, extra }: Pick<Pending<Undoable>, "purpose" | "extra">): Undoing | undefined {
     if (purpose === "factor-undo") return { shown: { kind: "undo-factor" }, by: enrolments };
     if (purpose === "address-undo")

@@ -27,8 +27,8 @@ const SECOND_FACTOR: RateLimit = { points: 5, seconds: 900 };
 const PASSKEYS: RateLimit = { points: 10, seconds: 86_400 };
 
 /**
- * First second factors, and linked identities, of one account: the mail about each has a link that undoes it, so that none is added without its mail,
- * and nobody fills the mailbox.
+ * First second factors and linked identities of one account. The mail about each has a link that undoes it, so this limits mail
+ * without ever leaving a change unannounced.
  */
 const UNDOABLE: RateLimit = { points: 10, seconds: 3_600 };
 

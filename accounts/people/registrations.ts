@@ -142,7 +142,7 @@ type First = NewPassword | NewPasskey | NewIdentity;
 
 const GONE = { kind: "gone" } as const;
 
-/** What the account signs in with, with all that the provider has said. */
+/** The identity of the new account, with everything that the provider said about the person. */
 interface NewIdentity {
   readonly kind: "identity";
   readonly identity: UpstreamIdentity;
@@ -277,8 +277,8 @@ export function createRegistrations(services: PeopleServices, settings: Registra
   }
 
   /**
-   * Creates the account of somebody whose provider vouches for the address, without mail. The person is at that mailbox, so the
-   * answer may say that an account has it.
+   * Registers somebody whose provider vouches for the address, without sending mail. The address is theirs, so the answer may reveal
+   * that an account already has it.
    */
   async function startVouched(
     interaction: string,

@@ -7,6 +7,7 @@ import { factorKey } from "../../accounts/factors/factor.ts";
 import type { LinkedIdentity } from "../../accounts/identities/identities.ts";
 import { usesEmailCodes } from "../../accounts/ways/ways.ts";
 import { CONFIRM_PATH } from "../confirm.ts";
+import type { Translator } from "../../core/texts.ts";
 import type { ShownProvider } from "../look/providers.ts";
 import type { Reply } from "../reply.ts";
 import { isNew, isRemovable, nameOf, REMOVE_PATH, UNDO_PATH } from "./linked-accounts.ts";
@@ -31,41 +32,46 @@ const identityField = ({ identity: { id } }: IdentityLocals) =>
     value: factorKey(id),
   }) as const;
 
-export const removeIdentityView: PersonView<IdentityLocals> = personView({
-  name: "remove-identity",
-  view: "account-identity",
-  takes: { remove: ["identity"] },
-  problems: "methods",
-  content(t, locals) {
-    const name = nameOf(t, locals.providers, locals.identity.provider);
-    return {
-      title: t("linked.remove.title", { name }),
-      texts: [t("linked.remove.text", { name })],
-      fields: [identityField(locals)],
-      actions: [{ name: "remove", label: t("linked.remove.submit"), look: "danger" }],
-      links: [{ name: "keep", label: t("linked.keep"), href: locals.base + METHODS_PATH }],
-    };
+/** A page that asks before it does one thing to a linked account. @param words the title, the texts and the button. */
+const identityView = (
+  action: "remove" | "undo",
+  words: (
+    t: Translator,
+    name: string,
+  ) => {
+    readonly title: string;
+    readonly texts: readonly string[];
+    readonly label: string;
   },
-  locals: (t, { base }) => backLocals(t, base),
-});
+): PersonView<IdentityLocals> =>
+  personView({
+    name: `${action}-identity`,
+    view: "account-identity",
+    takes: { [action]: ["identity"] },
+    problems: "methods",
+    content(t, locals) {
+      const { label, ...said } = words(t, nameOf(t, locals.providers, locals.identity.provider));
+      return {
+        ...said,
+        fields: [identityField(locals)],
+        actions: [{ name: action, label, look: "danger" }],
+        links: [{ name: "keep", label: t("linked.keep"), href: locals.base + METHODS_PATH }],
+      };
+    },
+    locals: (t, { base }) => backLocals(t, base),
+  });
 
-export const undoIdentityView: PersonView<IdentityLocals> = personView({
-  name: "undo-identity",
-  view: "account-identity",
-  takes: { undo: ["identity"] },
-  problems: "methods",
-  content(t, locals) {
-    const name = nameOf(t, locals.providers, locals.identity.provider);
-    return {
-      title: t("undo.identity.title", { name }),
-      texts: [t("undo.identity.text", { name }), t("undo.effect")],
-      fields: [identityField(locals)],
-      actions: [{ name: "undo", label: t("undo.identity.submit", { name }), look: "danger" }],
-      links: [{ name: "keep", label: t("linked.keep"), href: locals.base + METHODS_PATH }],
-    };
-  },
-  locals: (t, { base }) => backLocals(t, base),
-});
+export const removeIdentityView = identityView("remove", (t, name) => ({
+  title: t("linked.remove.title", { name }),
+  texts: [t("linked.remove.text", { name })],
+  label: t("linked.remove.submit"),
+}));
+
+export const undoIdentityView = identityView("undo", (t, name) => ({
+  title: t("undo.identity.title", { name }),
+  texts: [t("undo.identity.text", { name }), t("undo.effect")],
+  label: t("undo.identity.submit", { name }),
+}));
 
 /** @param is which of the person's identities the page is for. */
 function identityPage(

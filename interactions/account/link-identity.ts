@@ -56,7 +56,7 @@ export const chooseProviderView: PersonView<ChooseLocals> = personView({
   }),
 });
 
-/** What the last two pages send back: who came back, and whether the code was right; encrypted. */
+/** The last two pages carry the identity from form to form, encrypted, with whether its code was right. */
 interface StartedLocals extends PersonLocals {
   readonly provider: ShownProvider;
   readonly setUp: string;

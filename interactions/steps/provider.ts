@@ -32,7 +32,7 @@ import {
   type StepServices,
 } from "./step.ts";
 
-/** The field of the action `provider`: the key of one. */
+/** The field that holds the key of the chosen provider. */
 const PROVIDER = "provider";
 
 /** Signing in with a provider. */

@@ -130,7 +130,7 @@ describe("a thief", () => {
   });
 
   it("who has the account wait for its victim is never linked to the victim's identity [D-PROV-113]", async () => {
-    // The thief has made an account with the victim's address, and knows its password.
+    // The attacker registered the victim's address first, and knows the password.
     const browser = await comeBack(OWNER);
     expect(browser.title).toBe("You have an account already");
     expect([signedIn(browser), await linksOf()]).toEqual([false, []]);
