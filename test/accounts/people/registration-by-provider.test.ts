@@ -60,6 +60,17 @@ describe("with the address that the provider vouches for", () => {
     expect(await sent()).toEqual([]);
   });
 
+  it("somebody whose account was deleted comes back as somebody new [D-PROV-110]", async () => {
+    await start(ada);
+    const former = await stage.identities.find(ada);
+    await stage.accounts.delete(former?.sub ?? "");
+    await expect(stage.identities.find(ada)).resolves.toBeUndefined();
+    await expect(start(ada, {}, { interaction: "j" })).resolves.toMatchObject({ kind: "created" });
+    const owner = await stage.identities.find(ada);
+    expect(owner?.email).toBe(EMAIL);
+    expect(owner?.sub).not.toBe(former?.sub);
+  });
+
   it("a password of the form counts for nothing: there is none [D-PROV-111]", async () => {
     await expect(start(ada, { password: PASSWORD })).resolves.toMatchObject({ kind: "created" });
     const owner = await stage.identities.find(ada);
