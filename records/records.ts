@@ -2,6 +2,7 @@
  * Typed reads and writes of records. The version that was read is the condition of the write; conflicts are retried.
  */
 import { hash, randomUUID } from "node:crypto";
+import { AsyncLocalStorage } from "node:async_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import type {
   Commit,
@@ -299,6 +300,18 @@ export class Transaction {
 /** How changes are committed. */
 type CommitOptions = Pick<Commit, "relaxed" | "quiet"> & Partial<Pick<Commit, "deadline">>;
 
+/**
+ * Adds something to a transaction of an operation that does not know about it: records, or a condition. It is called for each attempt,
+ * after the work and before the commit. What it throws ends the transaction.
+ */
+export type Rider = (tx: Transaction) => void | Promise<void>;
+
+interface Ride {
+  readonly rider: Rider;
+  /** It is in a commit, or what it rides along has ended. */
+  isOver: boolean;
+}
+
 /** For an operation outside a request. */
 const OPERATION_TIMEOUT_MS = 4_500;
 /** The longest pause before an operation is retried. */
@@ -316,6 +329,7 @@ export class Records {
   readonly store: RecordStore;
   readonly clock: Clock;
   readonly #kinds: KindRules;
+  readonly #rides = new AsyncLocalStorage<Ride | undefined>();
 
   constructor(store: RecordStore, clock: Clock, kinds: KindRules) {
     this.store = store;
@@ -397,17 +411,24 @@ export class Records {
    * @throws what `work` throws, without trying again; StorageUnavailable when there are too many concurrent changes.
    */
   async transact<T>(work: (tx: Transaction) => T | Promise<T>, options?: CommitOptions): Promise<T> {
+    const ride = this.#rides.getStore();
     const done = await this.retry(async () => {
       const tx = new Transaction(this.store);
       let result: T;
+      let isCarried = false;
       try {
         result = await work(tx);
+        if (ride !== undefined && !ride.isOver && !tx.changes.isEmpty()) {
+          isCarried = true;
+          await this.#rides.run(undefined, () => ride.rider(tx));
+        }
       } catch (error) {
         if (tx.isOutdated) throw error;
         return { error };
       }
       try {
         await this.commit(tx.changes, options);
+        if (ride !== undefined && isCarried) ride.isOver = true;
       } catch (error) {
         throw (error instanceof ConditionFailed && tx.refusalOf(error)) || error;
       }
@@ -416,6 +437,21 @@ export class Records {
     if ("error" in done) throw done.error;
     await done.tx.followUp();
     return done.result;
+  }
+
+  /**
+   * Lets something ride along with an operation: in the first transaction of `run` that commits, and in none that writes nothing. Inside
+   * another one, only the inner one rides.
+   * @returns what `run` returns.
+   */
+  async along<T>(rider: Rider, run: () => Promise<T>): Promise<T> {
+    const ride: Ride = { rider, isOver: false };
+    try {
+      return await this.#rides.run(ride, run);
+    } finally {
+      // What the operation has started, and does not wait for, is not part of it.
+      ride.isOver = true;
+    }
   }
 
   /**

@@ -4,7 +4,7 @@ import type { RecordStore } from "../../adapters/record-store.ts";
 import { openSqlite } from "../../adapters/sqlite/record-store.ts";
 import { AlreadyExists } from "../../core/errors.ts";
 import { collectKinds, defineKind, type Kind } from "../../records/kinds.ts";
-import { Records } from "../../records/records.ts";
+import { Records, type Rider, type Transaction } from "../../records/records.ts";
 import { BACKENDS, type Ground } from "../adapters/backends.ts";
 import { openAt } from "../adapters/open-at.ts";
 import { ManualClock } from "./rules/stage.ts";
@@ -42,6 +42,10 @@ function increment(records: Records): Promise<number> {
 
 function create(records: Records): Promise<void> {
   return records.transact((tx) => tx.create(counter("new", 1), () => new AlreadyExists("the counter")));
+}
+
+function rider(tx: Transaction): void {
+  tx.create(counter("rider", 1));
 }
 
 /** A store that counts its calls. */
@@ -164,6 +168,93 @@ for (const backend of BACKENDS)
       await expect(countOf("one")).resolves.toBe(7);
     });
   });
+
+describe("what rides along with an operation", () => {
+  it("is in its first commit, whatever else it commits, and in none that writes nothing", async () => {
+    const { records, calls } = await counted();
+    const result = await records.along(rider, async () => {
+      await records.transact((tx) => tx.get(one));
+      await records.transact((tx) => tx.overwrite(counter("one", 1)));
+      await records.transact((tx) => tx.overwrite(counter("other", 1)));
+      return "done";
+    });
+    expect([result, calls]).toEqual(["done", ["get one", "commit", "commit"]]);
+    expect((await records.find(COUNTER.ref("rider")))?.version).toBe((await records.find(one))?.version);
+    expect((await records.find(COUNTER.ref("rider")))?.version).not.toBe(
+      (await records.find(other))?.version,
+    );
+  });
+
+  it("is called again at each attempt, and what it has read is a condition of the commit", async () => {
+    const { records } = await counted();
+    await records.transact((tx) => tx.overwrite(counter("one", 1)));
+    const seen: (number | undefined)[] = [];
+    await records.along(
+      async (tx) => {
+        seen.push((await tx.get(one))?.count);
+        if (seen.length === 1) await records.transact((late) => late.overwrite(counter("one", 2)));
+        tx.overwrite(counter("rider", seen.length));
+      },
+      () => records.transact((tx) => tx.overwrite(counter("other", 1))),
+    );
+    expect(seen).toEqual([1, 2]);
+    expect((await records.find<Counter>(COUNTER.ref("rider")))?.value).toEqual({ count: 2 });
+  });
+
+  it("refuses the operation by throwing: nothing is written, and nothing is tried again", async () => {
+    const { records, calls } = await counted();
+    const refused = records.along(
+      () => Promise.reject(new AlreadyExists("the counter")),
+      () => records.transact((tx) => tx.overwrite(counter("one", 1))),
+    );
+    await expect(refused).rejects.toThrow(AlreadyExists);
+    expect(calls).toEqual([]);
+    // A commit that failed has carried nothing: the next one does.
+    await records.along(rider, async () => {
+      await expect(
+        records.transact((tx) => {
+          tx.overwrite(counter("one", 1));
+          throw new TypeError("not today");
+        }),
+      ).rejects.toThrow("not today");
+      await records.transact((tx) => tx.overwrite(counter("other", 1)));
+    });
+    await expect(records.find(COUNTER.ref("rider"))).resolves.toBeDefined();
+  });
+
+  it("does not get into the commits of other operations, beside it, inside it or after it", async () => {
+    const { records } = await counted();
+    const write = (key: string) => records.transact((tx) => tx.overwrite(counter(key, 1)));
+    const rides: string[] = [];
+    const noting =
+      (name: string): Rider =>
+      (tx) =>
+        void rides.push(
+          `${name}: ${tx.changes
+            .parts()
+            .put.map(({ key }) => key)
+            .join()}`,
+        );
+    const later: Promise<void>[] = [];
+    const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
+    await Promise.all([
+      records.along(noting("first"), async () => {
+        await records.along(noting("inner"), () => write("inside"));
+        await write("one");
+        // The operation does not wait for this.
+        later.push(isOver.then(() => write("later")));
+      }),
+      records.along(noting("second"), () => write("other")),
+      records.along(noting("idle"), async () => {
+        later.push(isOver.then(() => write("late")));
+      }),
+      write("beside"),
+    ]);
+    end();
+    await Promise.all(later);
+    expect(rides.toSorted()).toEqual(["first: one", "inner: inside", "second: other"]);
+  });
+});
 
 describe("a transaction", () => {
   it("asks for nothing twice, and sees what it has written", async () => {
