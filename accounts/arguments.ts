@@ -134,7 +134,7 @@ export const anyString = z.string({ error: "must be a string" });
 
 /** A change always has an authenticated actor. */
 const KINDS = ACTOR_KINDS.filter((kind) => kind !== "anonymous");
-const NEEDS_ID: ReadonlySet<string> = new Set(["account", "client"]);
+const NEEDS_ID: ReadonlySet<string> = new Set(["account", "client", "token"]);
 
 /** The option `actor`: only identifiers, so that no e-mail address gets into the audit by mistake. */
 export const actor: z.ZodOptional<z.ZodType<Actor, Actor>> = exactly({

@@ -1,14 +1,14 @@
 /** Every operation, by the noun that commands and paths begin with. Loads no service. */
-import { accounts } from "../accounts/operations/accounts.ts";
+import { type Accounts, accounts } from "../accounts/operations/accounts.ts";
 import { apis } from "../accounts/operations/apis.ts";
-import { audit } from "../accounts/operations/audit.ts";
-import { clients } from "../accounts/operations/clients.ts";
+import { type AuditLog, audit } from "../accounts/operations/audit.ts";
+import { type Clients, clients } from "../accounts/operations/clients.ts";
 import { groups, portals, services } from "../accounts/operations/directory.ts";
-import { keys } from "../accounts/operations/keys.ts";
-import { deliveries, deliveriesOf, receiversOf } from "../notifier/operations.ts";
+import { type Keys, keys } from "../accounts/operations/keys.ts";
+import { deliveries, deliveriesOf, type Notifications, receiversOf } from "../notifier/operations.ts";
 import { receivers } from "../notifier/receiver-operations.ts";
-import type { AnyTable } from "../accounts/operations/operation.ts";
-import type { SignInService } from "./service.ts";
+import type { Directory } from "../accounts/directory.ts";
+import type { AnyRow, AnyTable, PositionName } from "../accounts/operations/operation.ts";
 
 /** The tables. Their comments are the texts of the commands: see `build/operations.ts`. */
 export const TABLES = {
@@ -25,8 +25,18 @@ export const TABLES = {
 };
 export type Noun = keyof typeof TABLES;
 
+/** The parts of a service that have the calls. */
+export interface Calls {
+  readonly accounts: Accounts;
+  readonly clients: Clients;
+  readonly directory: Directory;
+  readonly notifications: Notifications;
+  readonly audit: AuditLog;
+  readonly keys: Keys;
+}
+
 /** The object of a service that has the calls of a table. */
-export const CALLS: { readonly [N in Noun]: (service: SignInService) => object } = {
+export const CALLS: { readonly [N in Noun]: (service: Calls) => object } = {
   accounts: (service) => service.accounts,
   clients: (service) => service.clients,
   services: ({ directory }) => directory.services,
@@ -38,6 +48,43 @@ export const CALLS: { readonly [N in Noun]: (service: SignInService) => object }
   audit: (service) => service.audit,
   keys: (service) => service.keys,
 };
+
+const METHODS = {
+  read: "GET",
+  list: "GET",
+  create: "POST",
+  change: "PATCH",
+  put: "PUT",
+  verb: "POST",
+  remove: "DELETE",
+} as const;
+
+/** Where an operation is over HTTP. */
+export interface Route {
+  readonly method: (typeof METHODS)[keyof typeof METHODS];
+  /** Such as `/v1/accounts/{sub}/factors/{factor}`: a segment for each name. */
+  readonly path: string;
+  /** What it is about and is no segment, but a member of the body: the name of what is made. */
+  readonly named: readonly PositionName[];
+  /** Whether the input is the query: a body of GET and DELETE means nothing, and proxies drop it. */
+  readonly isQuery: boolean;
+}
+
+/** `setRoles` → `set-roles`. */
+export function kebab(name: string): string {
+  return name.replaceAll("_", "-").replaceAll(/[A-Z]/gu, (letter) => `-${letter.toLowerCase()}`);
+}
+
+/** The route of an operation. */
+export function routeOf(noun: string, verb: string, { effect, target, path }: AnyRow): Route {
+  const method = METHODS[effect];
+  const isQuery = method === "GET" || method === "DELETE";
+  if (path?.startsWith("/") === true) return { method, path: `/v1${path}`, named: [], isQuery };
+  const named = effect === "create" && path === undefined ? target : [];
+  const [first, ...others] = (named.length > 0 ? [] : target).map((name) => `{${name}}`);
+  const segments = ["/v1", noun, first, path ?? (effect === "verb" ? kebab(verb) : undefined), ...others];
+  return { method, path: segments.filter((each) => each !== undefined).join("/"), named, isQuery };
+}
 
 /** The rows of a noun. */
 export function rowsOf(noun: Noun): AnyTable["rows"] {

@@ -13,7 +13,7 @@ const { include: folders } = JSON.parse(readFileSync(join(root, "tsconfig.build.
  */
 const FILES = ["examples/conformance/server.json", "package-lock.json"];
 /** A page prints these, or loads them. */
-const OF_PAGES = /^\/interactions\/.*\.(?:css|js)$/;
+const OF_PAGES = /^\/(?:administration|interactions)\/.*\.(?:css|js)$/;
 const ASSETS = /\.(?:ejs|json|css|js|svg|d\.ts)$/;
 
 for (const folder of folders) {

@@ -7,6 +7,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ["cli"],
   ["testing"],
   ["lib"],
+  ["administration"],
   ["interactions", "compat"],
   ["provider", "notifier"],
   ["accounts"],

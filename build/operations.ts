@@ -1,10 +1,10 @@
 /** `cli/operations.json`: what the commands say about operations, from the comments of their rows. */
-import { type Noun, rowsOf, TABLES } from "../lib/operations.ts";
+import { type Noun, rowsOf, TABLES } from "../administration/tables.ts";
 import { membersOf } from "../accounts/operations/operation.ts";
 import { ROOT, withComments } from "./comments.ts";
 import type { Page } from "./page.ts";
 
-const ROWS = { file: "lib/operations.ts", name: "TABLES" };
+const ROWS = { file: "administration/tables.ts", name: "TABLES" };
 const POSITIONS = { file: "accounts/operations/operation.ts", name: "Positions" };
 
 /** A paragraph on one line, for a terminal. */

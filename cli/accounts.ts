@@ -67,10 +67,6 @@ export const accountCommands: readonly Command[] = [
   },
   ...commandsOf("accounts", {
     find: null,
-    findByLogin: null,
-    findByUserId: null,
-    import: null,
-    addApp: null,
     setPassword,
     factors: listFactors,
   }),

@@ -1,6 +1,6 @@
 /** `deliveries` and `receivers`. Most of it comes from the table of operations. */
 import { RESTORED } from "../records/deliveries/delivery.ts";
-import { CALLS, TABLES } from "../lib/operations.ts";
+import { CALLS, TABLES } from "../administration/tables.ts";
 import type { Command } from "./program/command.ts";
 import { CommandFailure } from "./program/command-failure.ts";
 import { type Call, unknown } from "./program/on-service.ts";
@@ -63,5 +63,5 @@ async function test({ service, print, by }: Call, { target: [receiver = ""] }: R
 
 export const deliveryCommands: readonly Command[] = [
   ...commandsOf("receivers", { test }),
-  ...commandsOf("deliveries", { list, find, acknowledgements: null, stats: null }),
+  ...commandsOf("deliveries", { list, find }),
 ];

@@ -16,7 +16,7 @@ async function list({ service, args, print, context }: Call): Promise<void> {
 }
 
 export const keyCommands: readonly Command[] = [
-  ...commandsOf("keys", { list, secrets: null }),
+  ...commandsOf("keys", { list }),
   {
     words: ["keys", "reseal"],
     summary: "re-encrypts all stored secrets with the first of keys.secrets",

@@ -191,8 +191,29 @@ const statsSchema = exactly({
 export interface DeliveryStats extends Readonly<z.output<typeof statsSchema>> {}
 const stats: z.ZodType<DeliveryStats> = statsSchema;
 
-const READS = { role: "viewer", confirm: "none", audit: [], errors: [], columns: [] } as const;
-const CHANGES = { effect: "verb", role: "administrator", columns: [] } as const;
+const READS = {
+  role: "viewer",
+  deliveries: true,
+  limited: false,
+  confirm: "none",
+  audit: [],
+  errors: [],
+  columns: [],
+} as const;
+const CHANGES = {
+  effect: "verb",
+  role: "administrator",
+  limited: false,
+  store: "elsewhere",
+  columns: [],
+} as const;
+const SENDS = {
+  ...CHANGES,
+  role: "support",
+  deliveries: true,
+  limited: { role: "support", by: "receiver" },
+} as const;
+const OF_ITS_RECEIVER = { limited: { role: "viewer", by: "receiver" } } as const;
 const ONE = { target: ["id"], example: { target: ["ID"], input: {} } } as const;
 
 export const deliveries = operations("delivery", {
@@ -204,6 +225,7 @@ export const deliveries = operations("delivery", {
    */
   list: operation({
     ...READS,
+    ...OF_ITS_RECEIVER,
     effect: "list",
     target: [],
     input: exactly({
@@ -236,7 +258,7 @@ export const deliveries = operations("delivery", {
    *
    * @returns `undefined` if there is none.
    */
-  find: operation({ ...READS, ...ONE, effect: "read", input: NONE, output: details }),
+  find: operation({ ...READS, ...OF_ITS_RECEIVER, ...ONE, effect: "read", input: NONE, output: details }),
   /**
    * Sends a delivery again, as the next one of its account.
    *
@@ -247,14 +269,13 @@ export const deliveries = operations("delivery", {
    *   payload is gone; `not_applicable` when it waits.
    */
   redrive: operation({
-    ...CHANGES,
+    ...SENDS,
     ...ONE,
     input: exactly({
       /** Also a `PROFILE_CHANGED` that a newer one has superseded. */
       force,
     }),
     output: delivery,
-    role: "support",
     confirm: "none",
     audit: ["delivery.redrive_requested"],
     errors: ["not_found", "superseded", "purged", "not_applicable"],
@@ -262,7 +283,7 @@ export const deliveries = operations("delivery", {
   }),
   /** Sends all parked deliveries that match again, in order, and counts the results. */
   redriveAll: operation({
-    ...CHANGES,
+    ...SENDS,
     target: [],
     input: exactly({
       ...filterShape,
@@ -270,7 +291,6 @@ export const deliveries = operations("delivery", {
       force,
     }),
     output: counts,
-    role: "support",
     confirm: "page",
     audit: ["delivery.redrive_all_requested"],
     errors: [],
@@ -286,11 +306,10 @@ export const deliveries = operations("delivery", {
    *   paused or its circuit is open; `not_waiting` when it was delivered, parked or discarded.
    */
   sendNow: operation({
-    ...CHANGES,
+    ...SENDS,
     ...ONE,
     input: NONE,
     output: delivery,
-    role: "support",
     confirm: "none",
     audit: ["delivery.send_now_requested"],
     errors: ["not_found", "behind", "receiver_stopped", "not_waiting"],
@@ -306,6 +325,7 @@ export const deliveries = operations("delivery", {
     ...ONE,
     input: NONE,
     output: delivery,
+    deliveries: true,
     confirm: "final",
     audit: ["delivery.discard_requested"],
     errors: ["not_found", "not_waiting"],
@@ -341,6 +361,7 @@ export const deliveries = operations("delivery", {
     output: z.array(explanation).readonly(),
     errors: ["not_found"],
     columns: ["receiver", "reason", "services", "paused"],
+    path: "explain",
     example: { target: [], input: { account: "SUB", type: "DELETE_ACCOUNT" } },
   }),
   /** The notifications about an account, oldest first, for as long as the records are kept. */
@@ -350,6 +371,8 @@ export const deliveries = operations("delivery", {
     target: ["sub"],
     input: NONE,
     output: z.array(acknowledgement).readonly(),
+    surfaces: ["library", "rest", "console"],
+    path: "/accounts/{sub}/acknowledgements",
     example: { target: ["SUB"], input: {} },
   }),
   /** What was stored in the last hour, how much of it is parked, and how many mails are held. */
@@ -359,6 +382,8 @@ export const deliveries = operations("delivery", {
     target: [],
     input: NONE,
     output: stats,
+    surfaces: ["library", "rest", "console"],
+    path: "stats",
     example: { target: [], input: {} },
   }),
 });

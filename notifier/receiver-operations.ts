@@ -59,8 +59,23 @@ const testSchema = exactly({
 export interface TestResult extends Readonly<z.output<typeof testSchema>> {}
 const test: z.ZodType<TestResult> = testSchema;
 
-const READS = { role: "viewer", confirm: "none", audit: [], errors: [], columns: [] } as const;
-const CHANGES = { effect: "verb", role: "administrator", columns: [] } as const;
+const READS = {
+  role: "viewer",
+  deliveries: true,
+  limited: { role: "viewer", by: "receiver" },
+  confirm: "none",
+  audit: [],
+  errors: [],
+  columns: [],
+} as const;
+const CHANGES = {
+  effect: "verb",
+  role: "administrator",
+  deliveries: true,
+  limited: false,
+  store: "elsewhere",
+  columns: [],
+} as const;
 const EXAMPLE = { target: ["service:news"], input: {} } as const;
 
 export const receivers = operations("receiver", {

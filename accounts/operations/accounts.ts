@@ -63,7 +63,14 @@ export const accounts = operations("account", {
    * Shows an account.
    * @returns `undefined` if there is none.
    */
-  find: operation({ ...FINDS, ...ONE, input: NONE, output: account, example: ANY }),
+  find: operation({
+    ...FINDS,
+    ...ONE,
+    limited: { role: "viewer", by: "assignment" },
+    input: NONE,
+    output: account,
+    example: ANY,
+  }),
   /** The account with this username or e-mail address, compared as at sign-in; `undefined` if there is none. */
   findByLogin: operation({
     ...FINDS,
@@ -71,6 +78,7 @@ export const accounts = operations("account", {
     input: NONE,
     output: account,
     columns: [],
+    surfaces: ["library"],
     example: { target: ["ada@example.com"], input: {} },
   }),
   /** The account with this `user_id`; `undefined` if there is none. */
@@ -84,6 +92,7 @@ export const accounts = operations("account", {
     }),
     output: account,
     columns: [],
+    surfaces: ["library"],
     example: { target: [], input: { user_id: 3 } },
   }),
   /** Lists accounts, ordered by `user_id`. */
@@ -93,6 +102,7 @@ export const accounts = operations("account", {
     target: [],
     input: NONE,
     output: account,
+    limited: { role: "viewer", by: "assignment" },
     columns: ["user_id", "sub", "email", "username", "disabled"],
     example: { target: [], input: {} },
   }),
@@ -110,6 +120,7 @@ export const accounts = operations("account", {
     input: newAccount,
     output: account,
     role: "administrator",
+    limited: false,
     confirm: "none",
     audit: ["account.created"],
     errors: ["name_taken", "unknown_reference", "invalid_password"],
@@ -150,10 +161,12 @@ export const accounts = operations("account", {
     }),
     output: pruned,
     role: "administrator",
+    limited: false,
     confirm: "final",
     audit: ["account.attributes_pruned"],
     errors: [],
     columns: [],
+    surfaces: ["library", "command"],
     example: { target: [], input: { attribute: "department" } },
   }),
   /**
@@ -169,10 +182,12 @@ export const accounts = operations("account", {
     input: importedAccount,
     output: account,
     role: "administrator",
+    limited: false,
     confirm: "none",
     audit: ["account.imported"],
     errors: ["already_exists", "name_taken", "unknown_reference", "invalid_password"],
     columns: [],
+    surfaces: ["library"],
     example: { target: [], input: { email: "ada@example.com", user_id: 7 } satisfies ImportedAccount },
   }),
   /**
@@ -195,6 +210,7 @@ export const accounts = operations("account", {
     confirm: "page",
     audit: ["account.password_changed"],
     errors: ["not_found", "invalid_password"],
+    recent: true,
     example: { target: [SUB], input: { password: "a long password" } },
   }),
   /**
@@ -223,6 +239,7 @@ export const accounts = operations("account", {
     confirm: "typed",
     audit: ["account.deleted"],
     errors: [],
+    recent: true,
     example: ANY,
   }),
   /**
@@ -268,7 +285,9 @@ export const accounts = operations("account", {
     confirm: "final",
     audit: ["account.unassigned"],
     errors: [],
+    limited: { role: "administrator", by: "assignment" },
     missing: "assignment",
+    path: "services",
     example: { target: [SUB], input: { services: ["news"] } },
   }),
   /**
@@ -290,6 +309,7 @@ export const accounts = operations("account", {
       roles: roleNames,
     }),
     output: account,
+    limited: { role: "administrator", by: "assignment" },
     audit: ["account.roles_set"],
     errors: ["not_found", "unknown_reference"],
     example: { target: [SUB], input: { service: "news", roles: ["editor", "author"] } },
@@ -304,6 +324,7 @@ export const accounts = operations("account", {
     input: NONE,
     output: NONE,
     audit: ["account.sessions_ended"],
+    store: "elsewhere",
     words: "sessions end",
     example: ANY,
   }),
@@ -320,6 +341,7 @@ export const accounts = operations("account", {
       client: clientId.optional(),
     }),
     output: NONE,
+    limited: { role: "support", by: "assignment" },
     audit: ["account.tokens_revoked"],
     example: { target: [SUB], input: { client: "news" } },
   }),

@@ -117,8 +117,15 @@ const shownApi = exactly({
 export interface Api extends Readonly<z.output<typeof shownApi>> {}
 const api: z.ZodType<Api> = shownApi;
 
-const READS = { role: "viewer", confirm: "none", audit: [], errors: [], input: NONE } as const;
-const CHANGES = { role: "administrator", columns: [] } as const;
+const READS = {
+  role: "viewer",
+  limited: { role: "viewer", by: "service" },
+  confirm: "none",
+  audit: [],
+  errors: [],
+  input: NONE,
+} as const;
+const CHANGES = { role: "administrator", limited: false, recent: true, columns: [] } as const;
 
 const EXAMPLE = {
   target: ["https://api.example.com"],
@@ -164,6 +171,7 @@ export const apis = operations("api", {
     confirm: "none",
     audit: ["api.created", "api.updated"],
     errors: ["unknown_reference"],
+    surfaces: ["library", "command"],
     example: EXAMPLE,
   }),
   /**

@@ -38,6 +38,7 @@ export const audit = operations("record", {
     input: auditFilter,
     output: z.custom<AuditRecord>(),
     role: "viewer",
+    limited: { role: "viewer", by: "service" },
     confirm: "none",
     audit: [],
     errors: [],

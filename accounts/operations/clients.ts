@@ -57,8 +57,20 @@ const registered: z.ZodType<RegisteredClient> = exactly({
 });
 
 const ONE = { target: ["client_id"], columns: [] } as const;
-const READS = { role: "viewer", confirm: "none", audit: [], errors: [] } as const;
-const CHANGES = { ...ONE, role: "administrator", errors: ["not_found"] } as const;
+const READS = {
+  role: "viewer",
+  limited: { role: "viewer", by: "client" },
+  confirm: "none",
+  audit: [],
+  errors: [],
+} as const;
+const CHANGES = {
+  ...ONE,
+  role: "administrator",
+  limited: false,
+  recent: true,
+  errors: ["not_found"],
+} as const;
 const ANY = { target: ["news"], input: {} } as const;
 
 function shownClient({ kinds, settings }: ClientRows): z.ZodType<Client> {
@@ -92,9 +104,11 @@ export function clientOperations(rows: ClientRows) {
       output: registered,
       secret: ["client_secret"],
       role: "administrator",
+      limited: false,
       confirm: "none",
+      recent: true,
       audit: ["client.registered"],
-      errors: ["already_exists", "unknown_reference"],
+      errors: ["already_exists", "unknown_reference", "secret_already_shown"],
       columns: [],
       example: {
         target: [],
@@ -134,6 +148,7 @@ export function clientOperations(rows: ClientRows) {
       effect: "change",
       input: clientChanges(rows, anywhere),
       output: client,
+      limited: { role: "administrator", by: "client", only: ["logo", "policy_uri", "tos_uri"] },
       confirm: "none",
       audit: ["client.updated"],
       errors: ["not_found", "unknown_reference"],
@@ -158,7 +173,7 @@ export function clientOperations(rows: ClientRows) {
       secret: ["client_secret"],
       confirm: "final",
       audit: ["client.secret_rotated"],
-      errors: ["not_found", "not_applicable"],
+      errors: ["not_found", "not_applicable", "secret_already_shown"],
       example: { target: ["news"], input: { keepOldFor: 86_400 } },
     }),
     /**

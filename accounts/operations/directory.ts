@@ -109,12 +109,20 @@ function entryRows<S extends EntrySettings, C extends EntryChanges, E extends En
     readonly spare: string;
   },
 ) {
-  const reads = { role: "viewer", confirm: "none", audit: [], errors: [] } as const;
+  const reads = {
+    role: "viewer",
+    limited: kind === "service" && ({ role: "viewer", by: "service" } as const),
+    confirm: "none",
+    audit: [],
+    errors: [],
+  } as const;
   const writes = {
     target: ["key"],
     output: shows,
     role: "administrator",
+    limited: false,
     confirm: "none",
+    recent: true,
     columns: [],
   } as const;
   return operations(kind, {
@@ -164,6 +172,8 @@ function entryRows<S extends EntrySettings, C extends EntryChanges, E extends En
       input: settings,
       audit: [`${kind}.created`, `${kind}.updated`],
       errors: ["unknown_reference"],
+      // Nobody can read the secrets of a receiver to put them back.
+      surfaces: ["library", "command"],
       example,
     }),
     /**
@@ -201,7 +211,9 @@ function entryRows<S extends EntrySettings, C extends EntryChanges, E extends En
       input: NONE,
       output: NONE,
       role: "administrator",
+      limited: false,
       confirm: "typed",
+      recent: true,
       audit: [`${kind}.removed`],
       errors: ["still_referenced"],
       columns: [],

@@ -45,10 +45,29 @@ const newCodes: z.ZodType<NewRecoveryCodes> = codes;
 
 export const SUB = "SUB";
 export const ONE = { target: ["sub"], columns: [] } as const;
-export const FINDS = { effect: "read", role: "viewer", confirm: "none", audit: [], errors: [] } as const;
-export const CHANGES = { ...ONE, role: "administrator", confirm: "none", errors: ["not_found"] } as const;
-/** What support may do as well. */
-export const HELPS = { ...CHANGES, effect: "verb", role: "support", confirm: "page" } as const;
+export const FINDS = {
+  effect: "read",
+  role: "viewer",
+  limited: false,
+  confirm: "none",
+  audit: [],
+  errors: [],
+} as const;
+export const CHANGES = {
+  ...ONE,
+  role: "administrator",
+  limited: false,
+  confirm: "none",
+  errors: ["not_found"],
+} as const;
+/** What support may do as well, but not with the account of an operator. */
+export const HELPS = {
+  ...CHANGES,
+  effect: "verb",
+  role: "support",
+  confirm: "page",
+  errors: ["not_found", "operator_protected"],
+} as const;
 export const ANY = { target: [SUB], input: {} } as const;
 
 /** Called on `accounts`: a factor belongs to one account. */
@@ -62,6 +81,7 @@ export const factorRows = {
     ...ONE,
     input: NONE,
     output: factors,
+    path: "factors",
     words: "factors list",
     example: ANY,
   }),
@@ -80,6 +100,7 @@ export const factorRows = {
     secret: ["recovery_codes"],
     audit: ["account.app_added"],
     errors: ["not_found", "already_exists"],
+    surfaces: ["library"],
     example: { target: [SUB], input: { secret: "GEZDGNBVGY3TQOJQ" } },
   }),
   /**
@@ -99,8 +120,10 @@ export const factorRows = {
     output: NONE,
     confirm: "final",
     audit: ["account.factor_removed"],
-    errors: ["last_sign_in_method"],
+    errors: ["last_sign_in_method", "operator_protected"],
+    recent: true,
     missing: "second factor",
+    path: "factors",
     words: "factors remove",
     example: { target: [SUB, "app"], input: {} },
   }),
@@ -119,8 +142,10 @@ export const factorRows = {
     output: NONE,
     confirm: "final",
     audit: ["account.factors_removed"],
-    errors: [],
+    errors: ["operator_protected"],
+    recent: true,
     missing: "second factor",
+    path: "factors",
     words: "factors remove-all",
     example: ANY,
   }),
@@ -142,6 +167,8 @@ export const factorRows = {
     confirm: "final",
     audit: ["account.recovery_codes_replaced"],
     errors: ["not_found", "not_applicable"],
+    // Its answer holds codes, which are not for a browser, a log or a script.
+    surfaces: ["library", "command"],
     words: "factors reset-recovery-codes",
     example: ANY,
   }),

@@ -41,8 +41,13 @@ const shownSecret = exactly({
 export interface SealingSecret extends Readonly<z.output<typeof shownSecret>> {}
 const sealingSecret: z.ZodType<SealingSecret> = shownSecret;
 
-const READS = { role: "viewer", confirm: "none", audit: [], errors: [] } as const;
-const CHANGES = { role: "administrator", errors: ["configured_elsewhere"] } as const;
+const READS = { role: "viewer", limited: false, confirm: "none", audit: [], errors: [] } as const;
+const CHANGES = {
+  role: "administrator",
+  limited: false,
+  recent: true,
+  errors: ["configured_elsewhere"],
+} as const;
 const KEY_COLUMNS = [
   "kid",
   "alg",
@@ -77,6 +82,7 @@ export const keys = operations("signing key", {
     input: NONE,
     output: sealingSecret,
     columns: ["id", "state", "position", "known_since"],
+    surfaces: ["library"],
     example: { target: [], input: {} },
   }),
   /**

@@ -55,6 +55,21 @@ export type Effect = "read" | "list" | "create" | "change" | "put" | "verb" | "r
 /** The least role of who may ask for it. */
 export type Role = "viewer" | "support" | "administrator";
 
+/**
+ * What a token that is limited to a service may do: the least role, and how the target is its own. `assignment`: the account is
+ * assigned to the service. `client`: the client is one of the service. `receiver`: it is `service:KEY`. `service`: it is the service, or
+ * belongs to it.
+ */
+export interface Limited<Member extends string = string> {
+  readonly role: Role;
+  readonly by: "assignment" | "client" | "receiver" | "service";
+  /** The members of the input that it may set. Default: all. */
+  readonly only?: readonly Member[];
+}
+
+/** Where an operation can be called. */
+export type Surface = "library" | "command" | "rest" | "console";
+
 /** How sure somebody has to be: not at all, a page, a question because it can't be undone, the name typed again. */
 export type Confirm = "none" | "page" | "final" | "typed";
 
@@ -80,7 +95,13 @@ export interface Row<
   /** What comes back; of a list one item. */
   readonly output: O;
   readonly role: Role;
+  /** The role `deliveries`, which is only about deliveries and receivers, may do it too. */
+  readonly deliveries?: true;
+  /** `false`: no token that is limited to a service may do it. */
+  readonly limited: false | Limited<keyof z.input<I> & string>;
   readonly confirm: Confirm;
+  /** The console asks for a recent sign-in. */
+  readonly recent?: true;
   /** Members of a change that nobody can restore once they are removed: the command asks before that. */
   readonly final?: readonly (keyof z.input<I> & string)[];
   /** What the audit records; empty for what only reads. */
@@ -93,6 +114,15 @@ export interface Row<
   readonly example: { readonly target: { readonly [K in keyof T]: string }; readonly input: z.input<I> };
   /** What the command says is not there when the call has found nothing. Default: what the table is about. */
   readonly missing?: string;
+  /** Where it can be called. Default: everywhere. */
+  readonly surfaces?: readonly Surface[];
+  /**
+   * The segment of its path after what it is about; with a `/` before it the whole path below `/v1`. Default: nothing; of a verb its name.
+   * What a `create` makes is named in the body if nothing follows.
+   */
+  readonly path?: string;
+  /** It changes deliveries or sessions, not in the commit of a record. A repeat does no harm: it may run again after a crash. */
+  readonly store?: "elsewhere";
   /** The words of the command, where they are not noun and verb. */
   readonly words?: string;
   /** How many the command lists if nothing says so. Default: all. */
@@ -228,6 +258,11 @@ export interface Call<R extends AnyRow> {
 export type Handlers<Rows extends { readonly [K in keyof Rows]: AnyRow }> = {
   readonly [K in keyof Rows]: (call: Call<Rows[K]>) => Promise<Result<Rows[K]>>;
 };
+
+/** Whether the operation can be called there. */
+export function isOn({ surfaces }: AnyRow, surface: Surface): boolean {
+  return surfaces === undefined || surfaces.includes(surface);
+}
 
 /** The members of the input, without those for the page of a list. */
 export function membersOf({ input }: AnyRow): Readonly<Record<string, z.ZodType>> {

@@ -5,17 +5,18 @@ import {
   type AnyRow,
   type AnyTable,
   invoke,
+  isOn,
   membersOf,
   type Page,
 } from "../../accounts/operations/operation.ts";
 import { pagesOf } from "../../core/pages.ts";
-import { CALLS, type Noun, rowsOf, TABLES } from "../../lib/operations.ts";
+import { CALLS, kebab, type Noun, rowsOf, TABLES } from "../../administration/tables.ts";
 import type { SignInService } from "../../lib/service.ts";
 import { findSub } from "./account-name.ts";
 import type { Command, Described } from "./command.ts";
 import { misused } from "./command-failure.ts";
 import { type Call, onService, unknown } from "./on-service.ts";
-import { asks, asksAlways, exampleOf, kebab, operandOf, optionsOf, readInput } from "./operation-options.ts";
+import { asks, asksAlways, exampleOf, operandOf, optionsOf, readInput } from "./operation-options.ts";
 
 /** What the comments of the rows say: written by `npm run docs`. */
 interface Texts {
@@ -205,14 +206,16 @@ export function commandOf(
 
 /**
  * The commands of a noun.
- * @param byHand code of their own, by the name of the operation; `null`: the command line does not have it.
+ * @param byHand code of their own, by the name of the operation; `null`: its command is not made here.
  */
 export function commandsOf<N extends Noun>(
   noun: N,
   byHand: { readonly [V in keyof (typeof TABLES)[N]["rows"]]?: ByHand | null } = {},
 ): Command[] {
-  return Object.keys(rowsOf(noun)).flatMap((verb) => {
+  return Object.entries(rowsOf(noun)).flatMap(([verb, row]) => {
     const own = byHand[verb as keyof typeof byHand];
-    return own === null ? [] : [commandOf(noun, verb, TABLES[noun], CALLS[noun], own)];
+    return own === null || !isOn(row, "command")
+      ? []
+      : [commandOf(noun, verb, TABLES[noun], CALLS[noun], own)];
   });
 }

@@ -1,6 +1,7 @@
 /** The options of an operation: their form, their example, and how they are read, from the members of its input. */
 import { z } from "zod";
 import { type AnyRow, membersOf } from "../../accounts/operations/operation.ts";
+import { kebab } from "../../administration/tables.ts";
 import { bare, isRequired, textsOf } from "../../config/documented-schema.ts";
 import { seconds } from "../../core/clock.ts";
 import { findSub } from "./account-name.ts";
@@ -10,10 +11,6 @@ import { misused } from "./command-failure.ts";
 import { objectIn, readBytes, readJsonObject } from "./json-file.ts";
 import { type Call, SERVICE_OPTIONS, YES } from "./on-service.ts";
 import { readNewSecret } from "./secret-input.ts";
-
-/** `rotateSecret` and `rotate_secret` as `rotate-secret`. */
-export const kebab = (name: string): string =>
-  name.replaceAll("_", "-").replaceAll(/[A-Z]/gu, (letter) => `-${letter.toLowerCase()}`);
 
 /** How the values of one kind of member are written as options. */
 interface Kind {

@@ -4,10 +4,18 @@ import type { AuditAction } from "./actions.ts";
 
 /**
  * Kinds of actors. `account`: an end user, by `sub`. `client`: by `client_id`. `operator`: by `sub` or by the name of a
- * program. `command_line`: a user of the command line. `system`: the service itself, or a library call that names no
+ * program. `token`: an API token of an administrator, by its id. `command_line`: a user of the command line. `system`: the service itself, or a library call that names no
  * actor. `anonymous`: an unauthenticated person, for example after a failed sign-in.
  */
-export const ACTOR_KINDS = ["account", "client", "operator", "command_line", "system", "anonymous"] as const;
+export const ACTOR_KINDS = [
+  "account",
+  "client",
+  "operator",
+  "token",
+  "command_line",
+  "system",
+  "anonymous",
+] as const;
 
 type ActorKind = (typeof ACTOR_KINDS)[number];
 

@@ -6,9 +6,8 @@ import type { CommandContext } from "../../cli/program/command.ts";
 import { z } from "zod";
 import { type AnyRow, NONE } from "../../accounts/operations/operation.ts";
 import { COMMANDS } from "../../cli/commands.ts";
-import { kebab } from "../../cli/program/operation-options.ts";
 import { bare } from "../../config/documented-schema.ts";
-import { type Noun, rowsOf, TABLES } from "../../lib/operations.ts";
+import { kebab, type Noun, rowsOf, TABLES } from "../../administration/tables.ts";
 import { examplesOf, type Office, ON_SERVICE, openOffice, SECRETS } from "./administration-stage.ts";
 
 let office: Office;

@@ -16,16 +16,17 @@ import {
   facade,
   inputOf,
   invoke,
+  isOn,
   membersOf,
   NONE,
   operation,
   operations,
   pageOf,
+  type Role,
 } from "../../accounts/operations/operation.ts";
 import { COMMANDS } from "../../cli/commands.ts";
-import { kebab } from "../../cli/program/operation-options.ts";
 import { commandOf } from "../../cli/program/operation-command.ts";
-import { CALLS, type Noun, rowsOf, TABLES } from "../../lib/operations.ts";
+import { CALLS, kebab, type Noun, routeOf, rowsOf, TABLES } from "../../administration/tables.ts";
 import { ERRORS, type InvalidArgument, type SignInError } from "../../core/errors.ts";
 import { AUDIT_ACTIONS } from "../../records/audit/actions.ts";
 import { type Office, openOffice } from "../cli/administration-stage.ts";
@@ -41,16 +42,7 @@ const NOUNS = Object.keys(TABLES) as Noun[];
 const ROWS = NOUNS.flatMap((noun) =>
   Object.entries(rowsOf(noun)).map(([verb, row]) => [`${noun}.${verb}`, noun, verb, row] as const),
 );
-/** Operations without a command. */
-const LIBRARY_ONLY: ReadonlySet<string> = new Set([
-  "accounts.findByLogin",
-  "accounts.findByUserId",
-  "accounts.import",
-  "accounts.addApp",
-  "keys.secrets",
-  "deliveries.acknowledgements",
-  "deliveries.stats",
-]);
+const ROLES: readonly Role[] = ["viewer", "support", "administrator"];
 
 const changes = ({ effect }: AnyRow): boolean => effect !== "read" && effect !== "list";
 const wordsOf = (noun: string, verb: string, { words }: AnyRow): string =>
@@ -58,7 +50,7 @@ const wordsOf = (noun: string, verb: string, { words }: AnyRow): string =>
 const commandFor = (noun: string, verb: string, row: AnyRow) =>
   COMMANDS.commands.find(({ words }) => `${wordsOf(noun, verb, row)} `.startsWith(`${words.join(" ")} `));
 
-describe.each(ROWS)("the operation %s", (name, noun, verb, row) => {
+describe.each(ROWS)("the operation %s", (_name, noun, verb, row) => {
   it("has columns that agree", () => {
     expect(row.example.target).toHaveLength(row.target.length);
     expect(inputOf(row).safeParse(row.example.input).error).toBeUndefined();
@@ -73,6 +65,15 @@ describe.each(ROWS)("the operation %s", (name, noun, verb, row) => {
     if (shown !== undefined)
       expect(shown).toEqual(expect.arrayContaining([...row.columns, ...(row.secret ?? [])]));
     if (row.effect === "list") expect(row.columns).not.toEqual([]);
+    // A limited token never may what its role may not, and it sets only members that there are.
+    const { role, only = [] }: { role: Role; only?: readonly string[] } =
+      row.limited === false ? row : row.limited;
+    expect(ROLES.indexOf(role)).toBeGreaterThanOrEqual(ROLES.indexOf(row.role));
+    for (const member of only) expect(membersOf(row)).toHaveProperty([member]);
+    // Only what changes can be confirmed, and what support may do with accounts it never may with those of operators.
+    if (!changes(row)) expect(row).not.toHaveProperty("recent");
+    if (noun === "accounts" && row.role === "support") expect(row.errors).toContain("operator_protected");
+    if (row.secret !== undefined && isOn(row, "rest")) expect(row.errors).toContain("secret_already_shown");
   });
 
   it("is a call of the library", () => {
@@ -81,7 +82,7 @@ describe.each(ROWS)("the operation %s", (name, noun, verb, row) => {
 
   it("is a command with an option for each member, and in the reference", () => {
     const command = commandFor(noun, verb, row);
-    if (LIBRARY_ONLY.has(name)) return expect(command).toBeUndefined();
+    if (!isOn(row, "command")) return expect(command).toBeUndefined();
     expect(command).toMatchObject({ summary: expect.stringMatching(/^\S.+[^.]$/u) });
     const forms = command?.options?.map(({ form }) => form).join(" ");
     for (const [member, schema] of Object.entries(membersOf(row))) {
@@ -104,6 +105,28 @@ it("the help of an operation loads no service", () => {
   expect(said.stdout).toMatch(/^loaded: commander zod\.$/mu);
 });
 
+it("no two operations have the same route", () => {
+  const routes = ROWS.filter(([, , , row]) => isOn(row, "rest")).map(([, noun, verb, row]) => {
+    const { method, path, named } = routeOf(noun, verb, row);
+    // What is no segment is a member of the body.
+    for (const target of row.target) expect(path.includes(`{${target}}`)).toBe(!named.includes(target));
+    expect(path).toMatch(/^\/v1(?:\/(?:[a-z][a-z-]*|\{[a-z_]+\}))+$/u);
+    return `${method} ${path.replaceAll(/\{\w+\}/gu, "{}")}`;
+  });
+  expect(routes.toSorted()).toEqual([...new Set(routes)].toSorted());
+  expect(routes).toEqual(
+    expect.arrayContaining([
+      "POST /v1/services",
+      "PATCH /v1/apis/{}",
+      "POST /v1/accounts/{}/set-roles",
+      "DELETE /v1/accounts/{}/factors/{}",
+      "POST /v1/accounts/{}/identities",
+      "GET /v1/accounts/{}/acknowledgements",
+      "POST /v1/keys/rotate",
+    ]),
+  );
+});
+
 /** A kind of object that no service has. */
 const toys = operations("toy", {
   list: operation({
@@ -112,6 +135,7 @@ const toys = operations("toy", {
     input: exactly({ soft: z.boolean().optional() }),
     output: exactly({ key: z.string(), soft: z.boolean() }),
     role: "viewer",
+    limited: false,
     confirm: "none",
     audit: [],
     errors: [],
@@ -128,6 +152,7 @@ const toys = operations("toy", {
     }),
     output: NONE,
     role: "support",
+    limited: false,
     confirm: "final",
     audit: ["service.updated"],
     errors: ["not_found"],
@@ -140,6 +165,7 @@ const toys = operations("toy", {
     input: NONE,
     output: exactly({ key: z.string(), wheel: z.string().nullable() }),
     role: "viewer",
+    limited: false,
     confirm: "none",
     audit: [],
     errors: [],
@@ -152,6 +178,7 @@ const toys = operations("toy", {
     input: exactly({ wheel: z.string().nullable().optional(), color: z.string().nullable().optional() }),
     output: NONE,
     role: "support",
+    limited: false,
     confirm: "none",
     final: ["wheel"],
     audit: ["service.updated"],
@@ -315,6 +342,7 @@ describe.each(["accounts", "clients", "deliveries", "receivers"] as const)(
         input: exactly({ color: z.enum(["red", "blue"], { error: "must be red or blue" }) }),
         output: exactly({ key: z.string(), color: z.string() }),
         role: "support",
+        limited: false,
         confirm: "none",
         audit: ["service.updated"],
         errors: [],

@@ -10,7 +10,7 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { loadServiceKeys, type ServiceKeys } from "../../accounts/keys/service-keys.ts";
 import { pino } from "pino";
-import { type Noun, rowsOf } from "../../lib/operations.ts";
+import { type Noun, rowsOf } from "../../administration/tables.ts";
 import { createSignInService, startSweeper } from "../../lib/service.ts";
 import { createTestSignIn } from "../../testing/index.ts";
 
