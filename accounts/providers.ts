@@ -1,4 +1,5 @@
 /** What providers mean for clients and accounts (decisions.md, Signing in with another provider, Domains). */
+import { isOperator } from "../config/operators.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { IdentityProvider } from "../config/providers.ts";
 import { seconds } from "../core/clock.ts";
@@ -32,11 +33,12 @@ export function providerForDomain<P extends Pick<IdentityProvider, "domains">>(
  * `undefined` for operators of the service, who may have to repair the provider.
  */
 export function onlyProvider(
-  { providers, operators }: Pick<Configuration, "providers" | "operators">,
+  configuration: Pick<Configuration, "providers" | "operators">,
   account: Pick<AccountRecord, "sub" | "email" | "email_verified">,
 ): IdentityProvider | undefined {
-  if (!account.email_verified || !providers.some(({ only }) => only) || operators.includes(account.sub))
-    return undefined;
+  const { providers } = configuration;
+  if (!account.email_verified || !providers.some(({ only }) => only)) return undefined;
+  if (isOperator(configuration, account.sub)) return undefined;
   const provider = providerForDomain(providers, account.email);
   return provider?.only === true ? provider : undefined;
 }

@@ -1,6 +1,7 @@
 /** The configuration after reading: checked, complete with defaults, and frozen. `schema.ts` declares its keys. */
 import type { Clock } from "../core/clock.ts";
 import type { Mailer, SmtpSettings } from "./mail.ts";
+import type { Operators } from "./operators.ts";
 import type { IdentityProvider } from "./providers.ts";
 import type { CheckedConfig, OwnStore } from "./schema.ts";
 
@@ -33,6 +34,7 @@ type Converted =
   | "artifacts"
   | "mail"
   | "providers"
+  | "operators"
   | "stripPrefix"
   | "proxy"
   | "clock";
@@ -49,6 +51,10 @@ export interface Configuration extends Omit<CheckedConfig, Converted> {
   readonly mail?: SmtpSettings | Mailer;
   /** In the order of the configuration. */
   readonly providers: readonly IdentityProvider[];
+  /** The role of each operator, by `sub`; see `roleOf`. */
+  readonly operators: Operators;
+  /** Whether they are written as a list, which gives them the role `deliveries`. */
+  readonly operatorsAreListed: boolean;
   /** Starts with a slash and ends without one. Empty if no proxy strips a path. */
   readonly stripPrefix: string;
   readonly proxy: ProxyTrust;

@@ -134,7 +134,7 @@ function objectsOf(schema: unknown): readonly z.ZodObject[] {
 
 function childOf(schema: unknown, key: PropertyKey): unknown {
   const inner = bare(schema);
-  if (inner instanceof z.ZodArray) return inner.element;
+  if (inner instanceof z.ZodArray) return typeof key === "number" ? inner.element : undefined;
   if (inner instanceof z.ZodRecord) return inner.valueType;
   if (inner instanceof z.ZodUnion) {
     return inner.options.map((option) => childOf(option, key)).find((child) => child !== undefined);

@@ -10,6 +10,7 @@ import { formatProblem, meantBranch, type Problem, problemsOf } from "./problems
 import { brokenRules, isProduction, type WrittenBases } from "./rules.ts";
 import { configurationSchema, type CheckedConfig } from "./schema.ts";
 import { deepFreeze, isPlainObject, takeSnapshot } from "./plain-data.ts";
+import { isList, operatorsOf } from "./operators.ts";
 import { providersOf } from "./providers.ts";
 import { toCidr } from "./value-forms.ts";
 import type { Mailer, SmtpSettings } from "./mail.ts";
@@ -47,7 +48,8 @@ function takeOut(root: Record<string, unknown>, path: readonly PropertyKey[]): v
     // Don't read a value that is about to be removed: it may be an object of the host whose getters throw.
     if (depth === path.length - 1) break;
     const child = holder[key];
-    if (!isPlainObject(child)) break;
+    // A list that is read only freezes what it refuses, even an object.
+    if (!isPlainObject(child) || Object.isFrozen(child)) break;
     holder = child;
   }
   above?.();
@@ -127,7 +129,7 @@ function toMailSettings(mail: MailInput): SmtpSettings | Mailer {
  */
 export function readConfiguration(input: unknown, elsewhere: readonly string[] = []): Configuration {
   const checked = check(input, elsewhere);
-  const { deployments, artifacts, mail, providers, stripPrefix, proxy, ...objects } = checked;
+  const { deployments, artifacts, mail, providers, operators, stripPrefix, proxy, ...objects } = checked;
   const { storage: stored, logger, clock, mailer, fetch, ...rest } = objects;
   const storage = typeof stored === "string" ? stored : OWN_STORAGE;
   return Object.freeze({
@@ -137,6 +139,8 @@ export function readConfiguration(input: unknown, elsewhere: readonly string[] =
     ...(typeof stored !== "string" && { store: stored }),
     artifacts: artifacts ?? storage,
     providers: deepFreeze(providersOf(providers)),
+    operators: operatorsOf(operators),
+    operatorsAreListed: isList(operators) && operators.length > 0,
     stripPrefix: stripPrefix ?? "",
     proxy: toProxyTrust(proxy),
     ...(mail !== undefined && { mail: toMailSettings(mail) }),

@@ -27,6 +27,7 @@ import { mail, type Mailer } from "./mail.ts";
 import { notifications } from "./notifications.ts";
 import { interactions } from "./pages.ts";
 import { deepFreeze } from "./plain-data.ts";
+import { operators } from "./operators.ts";
 import { providers } from "./providers.ts";
 import { rateLimits } from "./rate-limits.ts";
 import { backendOf, DEFAULT_STORAGE, keepsRecords, REDIS_FORM, STORAGE_FORM } from "./storage-address.ts";
@@ -38,7 +39,6 @@ import {
   isPathPrefix,
   isServiceAddress,
   isTrustworthyNetwork,
-  isUuid,
   LISTEN_FORM,
   NETWORK_FORM,
   PATH_FORM,
@@ -355,8 +355,11 @@ export const configurationSchema = section({
       form: "0 to 32 letters, digits, `_` and `-`, not starting with `__Host-` or `__Secure-`",
     }),
   }).prefault({}),
-  /** Who may use the console: see deliveries, find people, and remove second factors that were lost. Default `[]`. */
-  operators: list(text(36, isUuid, "the `sub` of an account (a UUID)"), 0).default([]),
+  /**
+   * Who may use the console, by the `sub` of the account, and what for: a `viewer` reads, `support` also helps people, an
+   * `administrator` does everything, `deliveries` sees deliveries and receivers only. Default `{}`.
+   */
+  operators: operators.default({}),
   /** Features that are off by default. */
   features: section({
     /** Offers DPoP (RFC 9449). Default `false`. */

@@ -32,6 +32,10 @@ export async function checkStart(
         "profile strict: third parties and operators need a second factor, and without mail nobody can add a first one",
       );
   }
+  if (isServer && configuration.operatorsAreListed)
+    onWarning(
+      'operators is a list, so each of them has the role deliveries: deliveries and receivers, and nothing else; the pages about people need { "<sub>": "support" }',
+    );
   await requireIssuer(configuration, storage.directory);
   await requireFreeScopes(configuration, storage.directory);
   if (!isServer) return;
@@ -76,7 +80,7 @@ export async function putInternalClients(
 ): Promise<void> {
   const redirect_uris = callbackAddresses(configuration.deployments);
   const name = configuration.interactions.theme.name ?? "Account";
-  if (configuration.profile === "strict" && configuration.operators.length > 0)
+  if (configuration.profile === "strict" && Object.keys(configuration.operators).length > 0)
     await clients.putInternal({
       client_id: CONSOLE_CLIENT,
       name,

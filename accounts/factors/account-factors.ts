@@ -2,6 +2,7 @@
  * Changes an account's second factors. Whoever asks for it, each change is a single account change that ends all other
  * sessions and remembered browsers, mails the person and writes an audit record (decisions.md, Adding and removing).
  */
+import { isOperator } from "../../config/operators.ts";
 import { seconds } from "../../core/clock.ts";
 import { AlreadyExists, NotApplicable, SignInError } from "../../core/errors.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
@@ -61,7 +62,7 @@ export function createAccountFactors(
   const { configuration, storage, clock } = services;
   const { records, directory } = storage;
   // With `strict`, third parties and operators need a second factor.
-  const { profile, operators } = configuration;
+  const { profile } = configuration;
 
   /** Changes the factors, or says why not. */
   async function changeFactors(
@@ -143,7 +144,7 @@ export function createAccountFactors(
 
   /** Whether the person needs a second factor: as an operator, or for a client of a service that they use. */
   async function isRequiredOf({ sub, services: used }: AccountRecord): Promise<boolean> {
-    if (profile === "strict" && operators.includes(sub)) return true;
+    if (profile === "strict" && isOperator(configuration, sub)) return true;
     const clients = await directory.listClients();
     return clients.some(
       (client) =>

@@ -3,6 +3,7 @@
  * goes to a confirmed address only; where a code is not enough, the mail says so instead (decisions.md, Signing in with a code by
  * mail).
  */
+import { isOperator } from "../../config/operators.ts";
 import { randomUUID } from "node:crypto";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
@@ -83,7 +84,6 @@ const NOBODY: FactorState = {
 
 export function createSignInCodes(services: PeopleServices): SignInCodes {
   const { accounts, audit, clock, confirmations, configuration, limits } = services;
-  const { operators } = configuration;
 
   /** Whether the owner of the address may get a mail. Where a provider is the only way in, there is none, as at a reset. */
   const isReader = (account: AccountRecord): boolean =>
@@ -91,7 +91,8 @@ export function createSignInCodes(services: PeopleServices): SignInCodes {
     WAYS.email.ids(account).length > 0 &&
     onlyProvider(configuration, account) === undefined;
 
-  const isFor = (account: AccountRecord): boolean => !operators.includes(account.sub) && isReader(account);
+  const isFor = (account: AccountRecord): boolean =>
+    !isOperator(configuration, account.sub) && isReader(account);
 
   /** Whether a code signs in to this account now. Who reads the mail of a moved account may have moved it. */
   function isEnough(account: AccountRecord, isRecent: boolean): boolean {

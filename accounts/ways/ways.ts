@@ -2,6 +2,7 @@
  * What people sign in with: the ways to sign in and the second factors, one row for each kind. Code that asks what an account
  * has, what was shown in a sign-in or what a list contains asks the rows, never for the name of a kind.
  */
+import { isOperator } from "../../config/operators.ts";
 import type { Ref } from "../../adapters/record-store.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { AuditAction } from "../../records/audit/actions.ts";
@@ -306,7 +307,7 @@ export const mainWaysFirst = (): readonly Way[] =>
 /** Whether codes by mail are on for this account: operators get none. */
 export function usesEmailCodes(
   {
-    configuration: { signIn, profile, operators },
+    configuration,
     mailDeployment,
   }: {
     readonly configuration: Pick<Configuration, "signIn" | "profile" | "operators">;
@@ -314,7 +315,13 @@ export function usesEmailCodes(
   },
   sub: string,
 ): boolean {
-  return signIn.emailCode && profile !== "strict" && mailDeployment !== undefined && !operators.includes(sub);
+  const { signIn, profile } = configuration;
+  return (
+    signIn.emailCode &&
+    profile !== "strict" &&
+    mailDeployment !== undefined &&
+    !isOperator(configuration, sub)
+  );
 }
 
 /** The kinds that the account has. @param allowed Default: codes by mail are off. */

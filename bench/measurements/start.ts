@@ -28,7 +28,7 @@ const FULL = {
   ...PLAIN,
   deployments: { oauth2: { url: LOCALHOST }, openid: { url: `${LOCALHOST}/openid` } },
   secondFactor: { remember: 30 },
-  operators: ["5a1c0de0-0ada-4ada-8ada-1815121018ad"],
+  operators: { "5a1c0de0-0ada-4ada-8ada-1815121018ad": "administrator" },
   interactions: { registration: true },
   mail: { url: "smtp://127.0.0.1:9", from: "sign-in@example.com" },
   metrics: { port: 0 },

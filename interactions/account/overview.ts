@@ -1,4 +1,5 @@
 /** The first page: who is signed in, what the account holds now, and the way to all other pages. */
+import { isOperator } from "../../config/operators.ts";
 import { z } from "zod";
 import { section } from "../../config/documented-schema.ts";
 import type { Translator } from "../../core/texts.ts";
@@ -143,7 +144,7 @@ export const overviewPage: PersonPage = {
       emailCode: people.signInCodes?.isFor(account) ?? false,
       now: clock.now(),
       ...(console !== undefined &&
-        configuration.operators.includes(account.sub) && { console: locals.base + console }),
+        isOperator(configuration, account.sub) && { console: locals.base + console }),
     });
   },
   submit: signOut,

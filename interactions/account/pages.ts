@@ -2,6 +2,7 @@
 import type { ServiceContext } from "../../provider/exchange.ts";
 import type { AccountHandler, AccountPage, AccountRequest } from "../../provider/pages.ts";
 import type { Configuration } from "../../config/configuration.ts";
+import { allows, type OperatorRole, roleOf, type RoleRule } from "../../config/operators.ts";
 import { hasShownSecondFactor } from "../../provider/authentication.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import { devicePage } from "./device.ts";
@@ -19,16 +20,23 @@ import { servicesPage } from "./services.ts";
 import { sessionsPage } from "./sessions.ts";
 import { methodsPages } from "./sign-in-methods.ts";
 
+/** A signed-in person who is an operator. */
+export interface Operator extends SignedIn {
+  readonly role: OperatorRole;
+}
+
 /** Handles a request of a person who is an operator. */
 export type OperatorHandler = (
   ctx: ServiceContext,
   request: AccountRequest,
-  operator: SignedIn,
+  operator: Operator,
 ) => Promise<void>;
 
 /** A page for operators only. */
 export interface OperatorPage {
   readonly path: string;
+  /** Which operators it is for. */
+  readonly needs: RoleRule;
   readonly methods: Readonly<Record<string, OperatorHandler>>;
 }
 
@@ -63,36 +71,37 @@ export function createAccountPages(
 }
 
 /**
- * Admits operators; everybody else who is signed in gets a 403. With `profile: strict`, an operator shows a second factor
+ * Admits operators with a role that the page is for; everybody else who is signed in gets a 403. With `profile: strict`, an operator shows a second factor
  * first, before a form that was sent is read.
  */
 function createOperatorPages(
   {
     pages,
     gate,
-    configuration: { operators, profile },
+    configuration,
   }: Pick<PersonServices, "pages" | "gate"> & {
     readonly configuration: Pick<Configuration, "operators" | "profile">;
   },
   operatorPages: readonly OperatorPage[],
 ): readonly AccountPage[] {
-  if (operators.length === 0) return [];
+  if (Object.keys(configuration.operators).length === 0) return [];
   const guarded =
-    (handler: OperatorHandler): AccountHandler =>
+    (handler: OperatorHandler, needs: RoleRule): AccountHandler =>
     async (ctx, request) => {
       const person = await gate.enter(ctx, request);
       if (person === undefined) return undefined;
       const { account, acr } = person;
-      if (!operators.includes(account.sub))
-        return pages.error(ctx, { status: 403, error: "not_an_operator" });
-      if (profile === "strict" && !hasShownSecondFactor(acr, account))
+      const role = roleOf(configuration, account.sub);
+      if (role === undefined) return pages.error(ctx, { status: 403, error: "not_an_operator" });
+      if (!allows(role, needs)) return pages.error(ctx, { status: 403, error: "role_required" });
+      if (configuration.profile === "strict" && !hasShownSecondFactor(acr, account))
         return gate.demandSecondFactor(ctx, request);
-      return handler(ctx, request, person);
+      return handler(ctx, request, { ...person, role });
     };
-  return operatorPages.map(({ path, methods }) => ({
+  return operatorPages.map(({ path, methods, needs }) => ({
     path,
     methods: Object.fromEntries(
-      Object.entries(methods).map(([method, handler]) => [method, guarded(handler)]),
+      Object.entries(methods).map(([method, handler]) => [method, guarded(handler, needs)]),
     ),
   }));
 }

@@ -7,19 +7,26 @@ import { byCaller, type CallOptions } from "../../accounts/arguments.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import { pagesOf } from "../../core/pages.ts";
 import { within } from "../../core/with-timeout.ts";
+import { allows, type RoleRule } from "../../config/operators.ts";
 import { ERRORS, SignInError } from "../../core/errors.ts";
 import type { NotificationType } from "../../accounts/plan.ts";
-import type { Notifications } from "../../notifier/operations.ts";
-import type { ReceiverReport, TestResult } from "../../notifier/receiver-operations.ts";
+import type { AnyRow } from "../../accounts/operations/operation.ts";
+import { deliveries as deliveryTable, type Notifications } from "../../notifier/operations.ts";
+import {
+  type ReceiverReport,
+  receivers as receiverTable,
+  type TestResult,
+} from "../../notifier/receiver-operations.ts";
 import type { DeliveryFilter, DeliveryState } from "../../records/deliveries/delivery.ts";
 import type { EntryKind } from "../../records/directory/directory.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import type { Signer } from "../../core/sealing.ts";
-import type { OperatorHandler, OperatorPage } from "../account/pages.ts";
+import type { Operator, OperatorHandler, OperatorPage } from "../account/pages.ts";
 import { seeOther } from "../answers.ts";
 import {
   CONSOLE_PATH,
   type ConsoleLocals,
+  type DeliveryLocals,
   deliveriesPage,
   deliveryPage,
   receiversPage,
@@ -47,6 +54,12 @@ export type OperatorServices = Pick<
     readonly seals: ConsoleSeals;
   };
 
+/** The role for the pages about deliveries and receivers. What can be done there has the role of its operation. */
+const DELIVERIES_NEED: RoleRule = { role: "viewer", deliveries: true };
+
+/** The role for the pages about people. */
+export const PEOPLE_NEEDS: RoleRule = { role: "support" };
+
 /** How long a page waits for a long operation: less than a request may take. */
 const WAIT_MS = 3_000;
 
@@ -58,10 +71,11 @@ export function createConsolePages(services: OperatorServices): readonly Operato
   const onList = submit(services, (form, _id, operator) => listAction(services, form, operator));
   const onReceivers = submit(services, (form, _id, operator) => receiverAction(services, form, operator));
   const onDelivery = submit(services, (form, id, operator) => deliveryAction(services, id, form, operator));
+  const needs = DELIVERIES_NEED;
   return [
-    { path: CONSOLE_PATH, methods: { GET: list(services), POST: onList } },
-    { path: RECEIVERS_PATH, methods: { GET: receivers(services), POST: onReceivers } },
-    { path: `${CONSOLE_PATH}/:uid`, methods: { GET: delivery(services), POST: onDelivery } },
+    { path: CONSOLE_PATH, needs, methods: { GET: list(services), POST: onList } },
+    { path: RECEIVERS_PATH, needs, methods: { GET: receivers(services), POST: onReceivers } },
+    { path: `${CONSOLE_PATH}/:uid`, needs, methods: { GET: delivery(services), POST: onDelivery } },
   ];
 }
 
@@ -85,7 +99,7 @@ export async function commonLocals(
   services: OperatorServices,
   ctx: ServiceContext,
   { path, query }: Parameters<OperatorHandler>[1],
-  person: SignedIn,
+  person: Operator,
   shown: Iterable<string> = [],
 ): Promise<ConsoleLocals> {
   const { clock, seals } = services;
@@ -94,7 +108,7 @@ export async function commonLocals(
   return {
     list: base + CONSOLE_PATH,
     receiversPath: base + RECEIVERS_PATH,
-    people: base + PEOPLE_PATH,
+    people: allows(person.role, PEOPLE_NEEDS) ? base + PEOPLE_PATH : undefined,
     account: `${base}/account`,
     names: await namesOf(services, new Set(shown)),
     now: clock.now(),
@@ -135,7 +149,7 @@ function list(services: OperatorServices): OperatorHandler {
       wrongSub,
       next: next ?? undefined,
       redriveAll:
-        filter.state === "parked" && deliveries.length > 0
+        filter.state === "parked" && deliveries.length > 0 && allows(person.role, deliveryRows.redriveAll)
           ? seals.token(person, redriveAllAction(filter))
           : undefined,
     };
@@ -164,8 +178,24 @@ async function allReceivers(
   return all;
 }
 
+type DeliveryAction = keyof DeliveryLocals["tokens"];
+
+const deliveryRows = deliveryTable.rows;
+const DELIVERY_ROWS: Readonly<Record<DeliveryAction, AnyRow>> = {
+  redrive: deliveryRows.redrive,
+  force: deliveryRows.redrive,
+  sendNow: deliveryRows.sendNow,
+  discard: deliveryRows.discard,
+};
+const RECEIVER_ROWS: Readonly<Record<ReceiverAction, AnyRow>> = {
+  pause: receiverTable.rows.pause,
+  resume: receiverTable.rows.resume,
+  test: receiverTable.rows.test,
+  redriveAll: deliveryRows.redriveAll,
+};
+
 /** What an operator can do with a delivery, except one that is waiting: it will be sent in any case. */
-const ACTIONS: Readonly<Record<DeliveryState, readonly string[]>> = {
+const ACTIONS: Readonly<Record<DeliveryState, readonly DeliveryAction[]>> = {
   waiting: ["sendNow", "discard"],
   parked: ["redrive", "discard"],
   delivered: ["redrive"],
@@ -181,8 +211,13 @@ function delivery(services: OperatorServices): OperatorHandler {
     // Overwriting newer data is offered only after a warning.
     const isSuperseded = all.result?.code === "superseded";
     const { id, state } = found;
-    const actions = isSuperseded && state !== "waiting" ? [...ACTIONS[state], "force"] : ACTIONS[state];
-    const tokens = Object.fromEntries(actions.map((action) => [action, seals.token(person, [action, id])]));
+    const actions: readonly DeliveryAction[] =
+      isSuperseded && state !== "waiting" ? [...ACTIONS[state], "force"] : ACTIONS[state];
+    const tokens = Object.fromEntries(
+      actions
+        .filter((action) => allows(person.role, DELIVERY_ROWS[action]))
+        .map((action) => [action, seals.token(person, [action, id])]),
+    );
     const data = { ...all, delivery: found, tokens };
     return pages.send(ctx, deliveryPage, data, languageOf(person));
   };
@@ -195,7 +230,8 @@ function receivers(services: OperatorServices): OperatorHandler {
     const withTokens = found.map((report) => {
       const { receiver } = report;
       const tokens: Partial<Record<ReceiverAction, string>> = {};
-      for (const action of actionsOf(report)) tokens[action] = seals.token(person, [action, receiver]);
+      for (const action of actionsOf(report).filter((each) => allows(person.role, RECEIVER_ROWS[each])))
+        tokens[action] = seals.token(person, [action, receiver]);
       return { report, tokens };
     });
     const all = await commonLocals(
@@ -239,6 +275,7 @@ export async function receivedForm(
 
 /** The action that a form requests. */
 export interface ConsoleAction {
+  readonly needs: RoleRule;
   /** The action and target that the form's token must be valid for. */
   readonly proof: readonly string[];
   /** Path of the page that shows the result, below the base URL. */
@@ -264,6 +301,7 @@ export function submit(services: OperatorServices, read: ReadAction): OperatorHa
     if (form === undefined) return undefined;
     const action = read(form, id, byCaller(callerAt(ctx, person)));
     if (action === undefined) return pages.error(ctx, { status: 400, error: "invalid_request" });
+    if (!allows(person.role, action.needs)) return pages.error(ctx, { status: 403, error: "role_required" });
     if (!seals.isToken(person, action.proof, form.get("csrf") ?? ""))
       return pages.error(ctx, { status: 403, error: "stale_form" });
     return seeOther(ctx, resultAddress(ctx, action, seals, person, await action.act()));
@@ -304,6 +342,7 @@ function listAction(
   if (form.get("action") !== "redriveAll" || problem !== undefined || filter.state !== undefined)
     return undefined;
   return {
+    needs: deliveryRows.redriveAll,
     proof: redriveAllAction(filter),
     page: CONSOLE_PATH,
     search: listAddress("", { ...filter, state: "parked" }),
@@ -322,6 +361,10 @@ async function redriveAll(
   return consoleResult("redrivenAll", { redriven, superseded, purged });
 }
 
+function isKeyOf<T extends object>(object: T, key: string): key is string & keyof T {
+  return Object.hasOwn(object, key);
+}
+
 function deliveryAction(
   { notifications }: OperatorServices,
   id: string,
@@ -329,14 +372,15 @@ function deliveryAction(
   operator: CallOptions,
 ): ConsoleAction | undefined {
   const action = form.get("action") ?? "";
-  const acts: Readonly<Record<string, () => Promise<ConsoleResult>>> = {
+  const acts: Readonly<Record<DeliveryAction, () => Promise<ConsoleResult>>> = {
     discard: () => resultOf(notifications.discard(id, operator), "discarded"),
     sendNow: () => resultOf(notifications.sendNow(id, operator), "sentNow"),
     redrive: () => resultOf(notifications.redrive(id, {}, operator), "redriven"),
     force: () => resultOf(notifications.redrive(id, { force: true }, operator), "redriven"),
   };
-  const act = Object.hasOwn(acts, action) ? acts[action] : undefined;
-  return act && { proof: [action, id], page: `${CONSOLE_PATH}/${id}`, act };
+  if (!isKeyOf(acts, action)) return undefined;
+  const [needs, act] = [DELIVERY_ROWS[action], acts[action]];
+  return { needs, proof: [action, id], page: `${CONSOLE_PATH}/${id}`, act };
 }
 
 /** The result of a call. @param code if it did something; else the code of its error says why not. */
@@ -362,15 +406,15 @@ function receiverAction(
   const { notifications } = services;
   const receiver = form.get("receiver") ?? "";
   const action = form.get("action") ?? "";
-  const acts: Readonly<Record<string, () => Promise<ConsoleResult>>> = {
+  const acts: Readonly<Record<ReceiverAction, () => Promise<ConsoleResult>>> = {
     pause: () => resultOf(notifications.pause(receiver, {}, operator), "paused", { receiver }),
     resume: () => resultOf(notifications.resume(receiver, operator), "resumed", { receiver }),
     test: () => test(services, receiver, operator),
     redriveAll: () => redriveAll(services, { receiver }, operator),
   };
-  const act = Object.hasOwn(acts, action) ? acts[action] : undefined;
-  if (act === undefined || !isReceiver(receiver)) return undefined;
-  return { proof: [action, receiver], page: RECEIVERS_PATH, act };
+  if (!isKeyOf(acts, action) || !isReceiver(receiver)) return undefined;
+  const [needs, act] = [RECEIVER_ROWS[action], acts[action]];
+  return { needs, proof: [action, receiver], page: RECEIVERS_PATH, act };
 }
 
 async function test(

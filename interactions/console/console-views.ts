@@ -86,8 +86,8 @@ export interface ConsoleLocals {
   readonly list: string;
   /** Path of the receivers. */
   readonly receiversPath: string;
-  /** Path of the form that finds a person. */
-  readonly people: string;
+  /** Path of the form that finds a person; missing for operators whose role has no people. */
+  readonly people?: string | undefined;
   /** Path of the account page. */
   readonly account: string;
   /** Names of services, groups and portals, by receiver. */
@@ -182,7 +182,9 @@ export function consoleLocals(
   const nav = [
     { href: list, label: t("console.deliveries"), current: here === "list" },
     { href: receiversPath, label: t("console.receivers"), current: here === "receivers" },
-    { href: people, label: t("console.people"), current: here === "people" },
+    ...(people === undefined
+      ? []
+      : [{ href: people, label: t("console.people"), current: here === "people" }]),
   ];
   const query = new URLSearchParams([...kept, ["zone", ""]]);
   const zones = offersZones ? timeZones().map((each) => ({ value: each, selected: each === zone })) : [];

@@ -2,6 +2,7 @@
  * The console's pages about people: a form that finds one account by its exact name, the page of that account, and the removal of
  * second factors for somebody who has lost them (decisions.md, Lost factors).
  */
+import { isOperator } from "../../config/operators.ts";
 import { callerIn, type CallOptions } from "../../accounts/arguments.ts";
 import { factorKey } from "../../accounts/factors/factor.ts";
 import { type Factors, methodsOf } from "../../accounts/ways/ways.ts";
@@ -20,6 +21,7 @@ import {
   consoleResult,
   languageOf,
   type OperatorServices,
+  PEOPLE_NEEDS,
   receivedForm,
   resultAddress,
   submit,
@@ -31,11 +33,13 @@ import { ALL, hasFactor, peoplePage, type PersonLocals, personPage, removalPage 
 const FIND = ["findPerson"];
 
 export function createPeoplePages(services: OperatorServices): readonly OperatorPage[] {
+  const needs = PEOPLE_NEEDS;
   const onPerson = submit(services, (form, sub, operator) => removal(services, sub, form, operator));
   return [
-    { path: PEOPLE_PATH, methods: { GET: people(services), POST: find(services) } },
+    { path: PEOPLE_PATH, needs, methods: { GET: people(services), POST: find(services) } },
     {
       path: `${PEOPLE_PATH}/:uid`,
+      needs,
       methods: { GET: person(services), POST: withRecentSignIn(services, onPerson) },
     },
   ];
@@ -43,9 +47,9 @@ export function createPeoplePages(services: OperatorServices): readonly Operator
 
 /** Asks for a recent sign-in first. A form that was sent is lost. */
 function withRecentSignIn({ gate }: OperatorServices, handler: OperatorHandler): OperatorHandler {
-  return async (ctx, request) => {
+  return async (ctx, request, { role }) => {
     const operator = await gate.enterRecently(ctx, request);
-    if (operator !== undefined) await handler(ctx, request, operator);
+    if (operator !== undefined) await handler(ctx, request, { ...operator, role });
   };
 }
 
@@ -88,7 +92,8 @@ function find(services: OperatorServices): OperatorHandler {
 /** The page of an account; with `remove`, the page that asks before a factor is removed. */
 function person(services: OperatorServices): OperatorHandler {
   const { accounts, fields, storage, pages, seals, mailDeployment } = services;
-  const { operators, providers } = services.configuration;
+  const { configuration } = services;
+  const { providers } = configuration;
 
   const show: OperatorHandler = async (ctx, request, operator) => {
     const { id: sub, query } = request;
@@ -100,7 +105,7 @@ function person(services: OperatorServices): OperatorHandler {
     // Nobody removes an identity here.
     const { identities = [], ...factors } = owned;
     const key = query.get("remove");
-    const isProtected = operators.includes(sub);
+    const isProtected = isOperator(configuration, sub);
     if (key !== undefined && (isProtected || !hasFactor(factors, key))) {
       const refusal = consoleResult(isProtected ? "operatorKept" : "factorGone");
       const page = `${PEOPLE_PATH}/${sub}`;
@@ -134,7 +139,7 @@ function removalOf(sub: string, factor: string, generation: string): readonly st
 
 /** A form sends `action` = `remove`, with the `factor` and the `generation` of the account. */
 function removal(
-  { accounts, configuration: { operators } }: OperatorServices,
+  { accounts, configuration }: OperatorServices,
   sub: string,
   form: Form,
   operator: CallOptions,
@@ -145,7 +150,7 @@ function removal(
 
   async function remove(): Promise<string> {
     // Since the form was shown, the configuration may have made an operator of the person.
-    if (operators.includes(sub)) return "operatorKept";
+    if (isOperator(configuration, sub)) return "operatorKept";
     const factors = await accounts.factors(sub);
     if (factors === undefined || !hasFactor(factors, factor)) return "factorGone";
     const which = factor === ALL ? undefined : idOf(factors, factor);
@@ -156,6 +161,7 @@ function removal(
   }
 
   return {
+    needs: PEOPLE_NEEDS,
     proof: removalOf(sub, factor, generation),
     page: `${PEOPLE_PATH}/${sub}`,
     act: async () => consoleResult(await remove()),

@@ -13,7 +13,7 @@ const CLIENT = { client_id: "a", client_secret: "s3cret" };
 const OPERATOR = "0a0a0a0a-0000-4000-8000-000000000000";
 const configuration = readConfiguration({
   ...SMALLEST,
-  operators: [OPERATOR],
+  operators: { [OPERATOR]: "administrator" },
   providers: {
     google: { ...CLIENT, domains: ["open.example", "corp"] },
     corp: {

@@ -20,7 +20,7 @@ beforeAll(async () => {
   inbox.react = () => (response) => response.writeHead(500).end(`<h1>Broken</h1>${"x".repeat(500)}`);
   running = await startService({
     config: {
-      operators: [OPERATOR.sub],
+      operators: { [OPERATOR.sub]: "administrator" },
       notifications: { allowedReceivers: ["127.0.0.1"], retryDelays: [] },
     },
   });

@@ -154,7 +154,7 @@ describe("hostile input", () => {
     ["config.lifetimes: must be plain data, not an instance of a class", { lifetimes: new Map() }],
     ["config.lifetimes: must be an object, not null", { lifetimes: null }],
     ["config.storage: must be `sqlite:PATH`", { storage: ["sqlite:a.db"] }],
-    ["config.operators: must be a list of different entries", { operators: "me" }],
+    ["config.operators: must be an object of at most 1000 entries", { operators: "me" }],
     [
       "config.lifetimes.session: must be a whole number from 1 to 315360000, not NaN",
       { lifetimes: { session: Number.NaN } },

@@ -98,8 +98,36 @@ const TABLE: Readonly<Record<string, readonly [right: readonly unknown[], wrong:
   ],
   stripPrefix: [[], ["", "/", "login", "/login/", "//login", "/a/../b", "/a?b", "/a b", "/login\n"]],
   operators: [
-    [[], ["0b0f7d3c-8c4e-4c2a-9d57-6a1b6f1f5a10"]],
-    [["ada@example.com"], ["0b0f7d3c-8c4e-4c2a-9d57-6a1b6f1f5a1"], ["*"], [1], {}],
+    [
+      [],
+      ["0b0f7d3c-8c4e-4c2a-9d57-6a1b6f1f5a10"],
+      {},
+      { "0b0f7d3c-8c4e-4c2a-9d57-6a1b6f1f5a10": "support" },
+      {
+        "0b0f7d3c-8c4e-4c2a-9d57-6a1b6f1f5a10": "viewer",
+        "1b0f7d3c-8c4e-4c2a-9d57-6a1b6f1f5a10": "deliveries",
+        "2b0f7d3c-8c4e-4c2a-9d57-6a1b6f1f5a10": "administrator",
+      },
+    ],
+    [
+      ["ada@example.com"],
+      ["0b0f7d3c-8c4e-4c2a-9d57-6a1b6f1f5a1"],
+      ["0B0F7D3C-8c4e-4c2a-9d57-6a1b6f1f5a10"],
+      ["*"],
+      [1],
+      { "ada@example.com": "support" },
+      { "0B0F7D3C-8c4e-4c2a-9d57-6a1b6f1f5a10": "support" },
+      { constructor: "support" },
+      { "0b0f7d3c-8c4e-4c2a-9d57-6a1b6f1f5a10": "owner" },
+      { "0b0f7d3c-8c4e-4c2a-9d57-6a1b6f1f5a10": "constructor" },
+      { "0b0f7d3c-8c4e-4c2a-9d57-6a1b6f1f5a10": ["support"] },
+      Object.fromEntries(
+        Array.from({ length: 1001 }, (_, index) => [
+          `0b0f7d3c-8c4e-4c2a-9d57-${String(index).padStart(12, "0")}`,
+          "viewer",
+        ]),
+      ),
+    ],
   ],
   mail: [
     [

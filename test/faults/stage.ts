@@ -108,7 +108,7 @@ export async function openStage(config: Partial<SignInServiceConfig> = {}): Prom
       storage: `sqlite:${file}`,
       logger: pino({ level: "trace" }, { write: (line) => void log.push(line) }),
       rateLimits: plenty(),
-      operators: [OPERATOR],
+      operators: { [OPERATOR]: "administrator" },
       // Codes are used after a fault is over.
       lifetimes: { authorizationCode: 600 },
       // Its storage calls would come between those that are counted.

@@ -21,7 +21,7 @@ const running = useService({
     },
     interactions: { registration: true },
     mail: { send: async () => undefined },
-    operators: [OPERATOR.sub],
+    operators: { [OPERATOR.sub]: "administrator" },
   },
 });
 const LONDON = { street_address: "12 St James’s Square", locality: "London", country: "GB" };

@@ -23,7 +23,7 @@ let browser: Browser;
 
 const running = beforeTests(() =>
   startMethodsService({
-    operators: [OPERATOR.sub, COLLEAGUE],
+    operators: { [OPERATOR.sub]: "support", [COLLEAGUE]: "deliveries" },
     providers: { google: { client_id: "1", client_secret: "2" } },
   }),
 );

@@ -22,6 +22,7 @@ beforeAll(async () => {
   inbox = closing(await openInbox());
   running = await startService({
     config: {
+      // The old form, which has deliveries and receivers.
       operators: [OPERATOR.sub],
       // One attempt, so that failures are parked immediately.
       notifications: { allowedReceivers: ["127.0.0.1"], retryDelays: [] },
@@ -308,6 +309,10 @@ describe("the time zone of exact times", () => {
     expect(text).toContain("UTC");
     expect(text).not.toContain("GMT");
   });
+});
+
+it("says at the start that operators of a list have no pages about people [D-ADM-80]", () => {
+  expect(running.log.join("")).toContain('need { \\"<sub>\\": \\"support\\" }');
 });
 
 it("unknown paths below the console are left to the host application", async () => {

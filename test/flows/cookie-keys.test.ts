@@ -47,7 +47,7 @@ async function start(
     config: {
       ...kept,
       rateLimits: ONE_GUESS,
-      operators: [OPERATOR.sub],
+      operators: { [OPERATOR.sub]: "administrator" },
       ...config,
       keys: { ...kept.keys, cookies },
     },

@@ -37,7 +37,13 @@ export class EmailCodeParty {
   constructor(config: Partial<SignInServiceConfig> = {}) {
     const { clock } = this;
     const signIn = { emailCode: true };
-    const all = { clock, signIn, operators: [OPERATOR], secondFactor: { remember: 30 }, ...config };
+    const all = {
+      clock,
+      signIn,
+      operators: { [OPERATOR]: "administrator" as const },
+      secondFactor: { remember: 30 },
+      ...config,
+    };
     this.running = beforeTests(async () => {
       const started = await startSelfService(
         { registration: { passwordless: true } },

@@ -108,7 +108,7 @@ describe("what a code by mail is worth", () => {
     const { sub, email } = await party.newcomer();
     await addPhone(running, sub, clock);
     const operated = await startSelfService(undefined, {
-      config: { signIn: { emailCode: true }, operators: [OPERATOR] },
+      config: { signIn: { emailCode: true }, operators: { [OPERATOR]: "administrator" } },
       deployments: onLocalhost,
     });
     try {

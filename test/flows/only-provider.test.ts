@@ -39,7 +39,7 @@ async function start(): Promise<SelfService> {
       config: {
         clock,
         rateLimits: UNLIMITED,
-        operators: [OPERATOR.sub],
+        operators: { [OPERATOR.sub]: "administrator" },
         providers: { corp: CORP },
       },
       deployments: onLocalhost,

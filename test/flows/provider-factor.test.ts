@@ -19,7 +19,10 @@ let party: ProviderParty;
 
 beforeEach(async () => {
   clock = new TestClock();
-  party = await startWithProvider({ trustsMfa: true }, { config: { clock, operators: [OPERATOR.sub] } });
+  party = await startWithProvider(
+    { trustsMfa: true },
+    { config: { clock, operators: { [OPERATOR.sub]: "administrator" } } },
+  );
   await party.link(party.ada.sub, ADA_THERE);
   await party.service.clients.register({ ...VAULT, client_id: "trusting", providers_mfa: true });
   await party.service.clients.register(VAULT);

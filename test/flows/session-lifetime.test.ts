@@ -33,7 +33,7 @@ async function start(
   { kept = {}, port }: { readonly kept?: Partial<StorageConfig>; readonly port?: number } = {},
 ): Promise<void> {
   running = await startService({
-    config: { ...kept, clock, lifetimes, operators: [OPERATOR.sub] },
+    config: { ...kept, clock, lifetimes, operators: { [OPERATOR.sub]: "administrator" } },
     ...(port !== undefined && { port }),
   });
 }

@@ -161,7 +161,7 @@ describe("an operator of a strict service", () => {
   beforeAll(async () => {
     running = await startMethodsService({
       profile: "strict",
-      operators: [OPERATOR.sub],
+      operators: { [OPERATOR.sub]: "administrator" },
       rateLimits: UNLIMITED,
     });
     await running.service.accounts.import({ ...OPERATOR, email_verified: true });

@@ -23,7 +23,7 @@ export interface AccountParts {
 
 /** Enables the console. Failures are parked immediately. */
 export const WITH_CONSOLE: Pick<SignInServiceConfig, "operators" | "notifications" | "providers"> = {
-  operators: [OPERATOR.sub],
+  operators: { [OPERATOR.sub]: "administrator" },
   notifications: { allowedReceivers: ["127.0.0.1"], retryDelays: [] },
   // Nobody answers there.
   providers: { corp: { issuer: "http://localhost:1", client_id: "c", client_secret: "s", name: "Corp ID" } },

@@ -78,7 +78,7 @@ beforeAll(async () => {
   inbox = closing(await openInbox());
   config = {
     ...(await storageIn(newFolder())),
-    operators: [OPERATOR.sub, COLLEAGUE.sub],
+    operators: { [OPERATOR.sub]: "administrator", [COLLEAGUE.sub]: "administrator" },
     // One attempt, so that failures are parked immediately.
     notifications: { allowedReceivers: ["127.0.0.1"], retryDelays: [] },
   };
@@ -450,7 +450,9 @@ describe("a form", () => {
 describe("another process of the service", () => {
   it("removes no factor of somebody who is an operator there", async () => {
     await running.service.accounts.addApp(grace.sub, { secret: SECRET });
-    const other = await beside({ config: { operators: [OPERATOR.sub, grace.sub] } });
+    const other = await beside({
+      config: { operators: { [OPERATOR.sub]: "administrator", [grace.sub]: "administrator" } },
+    });
     let to: Send = fetch;
     browser = new Browser({ send: (url, init) => to(url, init) });
     await signIn(await open(`${running.openid}/account/people/${grace.sub}?remove=app`), OPERATOR);

@@ -17,7 +17,7 @@ let sub: string;
 beforeEach(async () => {
   stage = await openPeople({}, defaults.rateLimits, {}, undefined, {
     signIn: { emailCode: true },
-    operators: [OPERATOR],
+    operators: { [OPERATOR]: "administrator" },
   });
   const ada = { email: EMAIL, email_verified: true, username: "ada", password: PASSWORD, locale: "en" };
   ({ sub } = await stage.accounts.create(ada));

@@ -62,7 +62,7 @@ describe("a row of the table of pages", () => {
     gate: { enter: async () => person },
     secondFactors: {},
     people: {},
-    configuration: { providers: [], operators: [] },
+    configuration: { providers: [], operators: {} },
   } as unknown as PersonServices;
   const hobby = createPersonPages(parts, [...PERSON_PAGES, row]).find(({ path }) => path === row.path);
 
