@@ -3,7 +3,7 @@ import { z } from "zod";
 import { described } from "../config/documented-schema.ts";
 import { anyString, exactly, flag, integer, mapOf, ruled, whenValid } from "./arguments.ts";
 import type { AttributeValue } from "../records/directory/directory.ts";
-import { readForeignHash } from "./passwords/password-formats.ts";
+import { HASH_PROBLEM, readForeignHash } from "./passwords/password-formats.ts";
 import { roleNames } from "./roles.ts";
 import { appSecret } from "./factors/factor.ts";
 import { canonicalEmail, emailProblem } from "./names.ts";
@@ -109,12 +109,8 @@ const imported = exactly({
   ...newFields,
   /** The password of an account from another system, in place of `password`. Default: none. */
   password_hash: described(
-    ruled((hash) =>
-      readForeignHash(hash) === undefined
-        ? "must be an Argon2, bcrypt, scrypt or PBKDF2 hash of a cost that this service accepts"
-        : undefined,
-    ).nullish(),
-    { form: "an Argon2, bcrypt, scrypt or PBKDF2 hash of a cost that this service accepts" },
+    ruled((hash) => (readForeignHash(hash) === undefined ? HASH_PROBLEM : undefined)).nullish(),
+    { form: HASH_PROBLEM.replace("must be ", "") },
   ),
   /** Identifier of the account, a UUID. Default: a new one. */
   sub: described(ruled(subProblem).optional(), { form: "a UUID in lower case" }),

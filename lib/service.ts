@@ -10,6 +10,7 @@ import type { ClientRows } from "../accounts/clients/client-settings.ts";
 import { type ClientInternals } from "../accounts/clients/client.ts";
 import { type Clients, clients as clientTable } from "../accounts/operations/clients.ts";
 import { type Directory, DIRECTORY_CALLS, type DirectoryInternals } from "../accounts/directory.ts";
+import { startHashWrapping } from "../accounts/passwords/hash-wrapping.ts";
 import { createKeys, loadServiceKeys } from "../accounts/keys/service-keys.ts";
 import type { Keys, SigningKey } from "../accounts/operations/keys.ts";
 import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
@@ -268,6 +269,7 @@ async function build(
         history,
         startSweeper(storage, outages("removing what has expired")),
         startRepeating(REMOVAL_INTERVAL_MS, () => cleanup.removeDue(), outages("removing what was deleted")),
+        ...(configuration.notifications.worker ? [startHashWrapping(base)] : []),
       ];
       open.defer(async () => void (await Promise.all(background.map((each) => each.stop()))));
       notifier.start();

@@ -13,6 +13,7 @@ import type { ServiceEmitter } from "../core/events.ts";
 import { type Health, storageHealth } from "../records/health.ts";
 import { createLogger, droppedLines } from "../core/logger.ts";
 import { createMetrics } from "../core/metrics.ts";
+import { startHashWrapping } from "../accounts/passwords/hash-wrapping.ts";
 import { openSealer } from "../accounts/keys/service-keys.ts";
 import type { Notifications } from "./operations.ts";
 import { createNotifier } from "./notifier.ts";
@@ -65,8 +66,12 @@ export async function startWorker(configuration: Configuration): Promise<Notific
       outages("looking whether the storage has gone back"),
       ({ what, fix }) => logger.error(`${what}: ${fix}`),
     );
+    const wrapping = startHashWrapping(services);
     // At once: nothing more is claimed.
-    open.defer(async () => void (await Promise.all([notifier.stop(DELIVERIES_DRAIN_MS), history.stop()])));
+    open.defer(
+      async () =>
+        void (await Promise.all([notifier.stop(DELIVERIES_DRAIN_MS), history.stop(), wrapping.stop()])),
+    );
     const metrics = createMetrics(events, storage, {
       info: processInfo(configuration, "worker", sealer),
       droppedLines: () => droppedLines(logger),

@@ -170,8 +170,8 @@ export const accounts = operations("account", {
     example: { target: [], input: { attribute: "department" } },
   }),
   /**
-   * Creates an account of another system with its identifiers, assignments and password hash (Argon2, bcrypt, scrypt
-   * or PBKDF2). Moves the counter past its `user_id`. No notification is sent.
+   * Creates an account of another system with its identifiers, assignments and password hash of that system.
+   * Moves the counter past its `user_id`. No notification is sent.
    *
    * @throws AlreadyExists when the `sub` or `user_id` belongs to another account, or the `sub` is a `client_id`.
    * @throws NameTaken, UnknownReference, InvalidPassword as `create` does.

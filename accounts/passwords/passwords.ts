@@ -6,7 +6,7 @@ import { FairQueue } from "../../core/fair-queue.ts";
 import type { HashTiming } from "../../core/metrics.ts";
 import type { BreachCheck } from "./breach-check.ts";
 import { createHashThreads } from "./hash-threads.ts";
-import { argon2Parameters, readForeignHash } from "./password-formats.ts";
+import { argon2idPart, argon2Parameters, readForeignHash } from "./password-formats.ts";
 import {
   createPasswordRules,
   formProblem,
@@ -140,6 +140,11 @@ export function createPasswords(
   }
 
   function needsRehash(hash: string): boolean {
+    return hash !== argon2idPart(hash) || isCheaper(hash);
+  }
+
+  /** Whether a comparison with it may take less time than one with a hash of ours. */
+  function isCheaper(hash: string): boolean {
     const known = hash.startsWith("$argon2id$v=19$") ? argon2Parameters(hash) : undefined;
     if (known === undefined) return true;
     const { memoryCost, timeCost, parallelism } = known;
@@ -157,7 +162,10 @@ export function createPasswords(
   async function compare(hash: string | null, password: string, party: string): Promise<boolean> {
     if (hash !== null && readForeignHash(hash) !== undefined) {
       // A faster answer than for an unknown name would reveal that the account exists.
-      const options = { duration: durationOf(hash), costIfWrong: needsRehash(hash) ? cost : undefined };
+      const options = {
+        duration: durationOf(hash),
+        costIfWrong: isCheaper(argon2idPart(hash)) ? cost : undefined,
+      };
       return run(party, () => threads.compare(hash, password, options));
     }
     // Hashing takes as long as comparing, so an unknown account takes as long as a known one.
@@ -181,10 +189,11 @@ export function createPasswords(
       refuse(newLength, formProblem(password, { min: rules.minLength, max: rules.maxLength })),
     hash: (password, party) => run(party, () => threads.hash(password.normalize("NFKC"), cost)),
     async verify(hash, password, party = LIBRARY) {
-      for (const spelling of spellings(rules, password)) {
-        if (await compare(hash, spelling, party)) return true;
-      }
-      return false;
+      // All of them, so that the time does not tell which one matched.
+      let matches = false;
+      for (const spelling of spellings(rules, password))
+        matches = (await compare(hash, spelling, party)) || matches;
+      return matches;
     },
     needsRehash,
     close() {

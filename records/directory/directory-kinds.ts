@@ -101,7 +101,11 @@ function withHigherGenerations(account: AccountRecord): AccountRecord {
 /** The epoch of a client or an API. Another one ends their earlier tokens. */
 export const newTokensEpoch = (): string => randomBytes(9).toString("base64url");
 
-export const ACCOUNT: Kind<AccountRecord, "number" | "service" | "portal"> = defineKind({
+/** A hash that is guessed so quickly that it is wrapped in another: see `accounts/passwords/hash-wrapping.ts`. */
+const isQuick = ({ ways: { password } }: AccountRecord): boolean =>
+  /^(?:\$salted-|\{SSHA)/u.test(password?.hash ?? "");
+
+export const ACCOUNT: Kind<AccountRecord, "number" | "service" | "portal" | "salted-sha"> = defineKind({
   name: "account",
   holds: "an account",
   key: "the `sub`",
@@ -110,11 +114,13 @@ export const ACCOUNT: Kind<AccountRecord, "number" | "service" | "portal"> = def
     number: ({ user_id }) => [{ at: ALL, order: user_id }],
     service: (account) => servicesOf(account).map((at) => ({ at, order: account.user_id })),
     portal: (account) => portalOf(account).map((at) => ({ at, order: account.user_id })),
+    "salted-sha": (account) => (isQuick(account) ? [{ at: ALL, order: account.user_id }] : []),
   },
   indexFor: {
     number: "`accounts.list`",
     service: "removing a service: are accounts assigned to it?",
     portal: "removing a portal: do accounts belong to it?",
+    "salted-sha": "wrapping the hashes of imported accounts that are guessed too quickly",
   },
   references: (account) => [
     ...servicesOf(account).map((key) => ENTRIES.service.ref(key)),
@@ -303,6 +309,9 @@ export const SERVICE_KEY: Kind<StoredServiceKey> = defineKind<StoredServiceKey>(
 
 /** Kinds that most account changes read and few changes write. */
 export const SHARED_KINDS: readonly EntryKind[] = ["service", "group", "portal"];
+
+/** The accounts whose hash is still to be wrapped. */
+export const BY_SALTED_SHA: Pick<Query, "kind" | "index" | "at"> = ACCOUNT.where("salted-sha", ALL);
 
 /** All accounts, ordered by their numbers. */
 export const BY_NUMBER: Pick<Query, "kind" | "index" | "at"> = ACCOUNT.where("number", ALL);
