@@ -35,6 +35,7 @@ type Services = Pick<
   | "fields"
   | "grantable"
   | "cleanup"
+  | "webhooks"
   | "onDeliveries"
   | "onMail"
 >;
@@ -89,6 +90,8 @@ export interface AccountDecision<Result = undefined> {
   readonly mails?: readonly NewMail[];
   /** Whether the `user_id` of a new account comes from the counter. Default: `false`, the caller has chosen it. */
   readonly drawsNumber?: boolean;
+  /** An import: whether it sends events to systems of one's own. Default: `false`; other changes always do. */
+  readonly isAnnounced?: boolean;
   /** What the caller gets besides the record. */
   readonly result?: Result;
 }
@@ -161,7 +164,7 @@ export class AccountWriter {
     { sub, caller, isNew }: { readonly sub: string; readonly caller: Caller; readonly isNew: boolean },
     decide: Decide<Reason, Result>,
   ): Promise<ChangedAccount<Reason, Result>> {
-    const { storage, sealer, keys, clock, fields } = this.#services;
+    const { storage, sealer, keys, clock, fields, webhooks } = this.#services;
     const before = isNew ? undefined : await readAccount(tx, sub);
     const decision = await decide(before, tx);
     if (decision === undefined) return { record: before, changed: false };
@@ -184,7 +187,10 @@ export class AccountWriter {
       for (const { id } of before?.ways.provider?.links ?? [])
         tx.remove(CONFIRMATION.ref(["identity-undo", id]));
     }
-    const deliveries = await planNotifications(tx, step, { sealer, fields, at });
+    const deliveries = [
+      ...(await planNotifications(tx, step, { sealer, fields, at })),
+      ...webhooks.ofChange({ ...step, action, detail, isAnnounced: decision.isAnnounced }, at),
+    ];
     await storage.deliveries.add(tx, deliveries);
     const hasNewPassword = record && before && passwordGeneration(record) !== passwordGeneration(before);
     if (hasNewPassword)

@@ -2,11 +2,10 @@
  * What a change of an account reads and writes in its transaction: the account, its sign-in names and its number, the
  * entries of the directory, and the notifications.
  */
-import { randomUUID } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import { AlreadyExists, IdentifierTaken, NameTaken, UnknownReference } from "../core/errors.ts";
 import type { NewDelivery } from "../records/deliveries/delivery.ts";
-import { deliveryContext } from "../records/deliveries/delivery-kinds.ts";
+import { deliveryContext, newDeliveryId } from "../records/deliveries/delivery-kinds.ts";
 import type { AccountRecord, EntryKind } from "../records/directory/directory.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import {
@@ -206,16 +205,4 @@ export async function planNotifications(
       const payload = sealer.seal(deliveryContext(id), JSON.stringify(body));
       return { id, receiver, sub: before.sub, type, payload, at };
     });
-}
-
-/** Hexadecimal digits of a time in seconds: enough for thirty thousand years. */
-const TIME_DIGITS = 10;
-
-/**
- * Starts with the time, so that ids of the same period are neighbors in the index, however large it is. The rest has
- * 82 random bits, taken from a UUID: Node makes UUIDs from a pool, in a fraction of the time of `randomBytes`.
- */
-function newDeliveryId(at: number): string {
-  const random = randomUUID().replaceAll("-", "").slice(TIME_DIGITS);
-  return `msg_${at.toString(16).padStart(TIME_DIGITS, "0")}${random}`;
 }

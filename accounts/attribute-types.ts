@@ -4,7 +4,8 @@ import type { Clock } from "../core/clock.ts";
 import type { AttributeValue } from "../records/directory/directory.ts";
 import { isObject } from "../core/untrusted-json.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
-import { dateProblem, type Problem, textProblem, urlProblem } from "./text-rules.ts";
+import { dateProblem, type Problem, textProblem } from "./text-rules.ts";
+import { urlProblem } from "../config/value-forms.ts";
 
 /** How a form asks for a field. */
 export interface FieldInput {

@@ -1,6 +1,7 @@
 /** Receivers of notifications. Their credentials are sealed in the storage and opened to send. */
 import { z } from "zod";
 import { described } from "../config/documented-schema.ts";
+import { isSigningSecret, SIGNING_SECRET_FORM } from "../config/value-forms.ts";
 import type { EntryKind, ReceiverRecord } from "../records/directory/directory.ts";
 import { exactly, ruled } from "./arguments.ts";
 import { NOTIFICATION_TYPES } from "./plan.ts";
@@ -41,7 +42,7 @@ const shape = {
    * are not signed.
    */
   signing_secret: described(ruled(signingSecretProblem).optional(), {
-    form: "`whsec_` and the Base64 of 24 to 64 bytes, or two of that with a space between them",
+    form: SIGNING_SECRET_FORM,
   }),
 };
 
@@ -63,17 +64,8 @@ const changed = exactly({
 export interface ReceiverChanges extends Readonly<z.input<typeof changed>> {}
 export const receiverChanges: z.ZodType<ReceiverChanges, ReceiverChanges> = changed;
 
-function isSigningSecret(text: string): boolean {
-  const encoded = /^whsec_([A-Za-z0-9+/]+={0,2})$/u.exec(text)?.[1] ?? "";
-  const bytes = Buffer.from(encoded, "base64");
-  return bytes.length >= 24 && bytes.length <= 64 && bytes.toString("base64") === encoded;
-}
-
 function signingSecretProblem(text: string): string | undefined {
-  const secrets = signingSecrets(text);
-  return secrets.length <= 2 && secrets.every(isSigningSecret)
-    ? undefined
-    : "must be whsec_ and the Base64 of 24 to 64 bytes, or two of that with a space between them";
+  return isSigningSecret(text) ? undefined : `must be ${SIGNING_SECRET_FORM.replaceAll("`", "")}`;
 }
 
 /** A receiver as the directory shows it: without its secrets. */
@@ -83,27 +75,27 @@ export interface ShownReceiver {
   readonly types: readonly string[];
 }
 
-/** `service:KEY`, `group:KEY` or `portal:KEY`. */
-export function receiverName(kind: EntryKind, key: string): string {
+/** Where a receiver is configured: at an entry of the directory, or in `events.receivers` of the configuration. */
+export type ReceiverPlace = EntryKind | "events";
+
+const PLACES: readonly ReceiverPlace[] = ["service", "group", "portal", "events"];
+
+/** `service:KEY`, `group:KEY`, `portal:KEY` or `events:KEY`. */
+export function receiverName(kind: ReceiverPlace, key: string): string {
   return `${kind}:${key}`;
 }
 
-/** The entry of the directory that has a receiver. */
+/** Where a receiver is configured, and its key there. */
 export interface ReceiverName {
-  readonly kind: EntryKind;
+  readonly kind: ReceiverPlace;
   readonly key: string;
 }
 
-/** The entry that a receiver's name stands for; `undefined` if it is not one. */
+/** What a receiver's name stands for; `undefined` if it is not one. */
 export function parseReceiverName(name: string): ReceiverName | undefined {
-  const [, kind, key] = /^(service|group|portal):([A-Za-z0-9_-]{1,64})$/u.exec(name) ?? [];
-  if (key === undefined || isObjectName(key)) return undefined;
-  return { kind: kind === "service" || kind === "group" ? kind : "portal", key };
-}
-
-/** The secrets of a `signing_secret`; none if it is not set. */
-export function signingSecrets(setting: string | undefined): string[] {
-  return setting === undefined ? [] : setting.split(" ");
+  const [, place, key] = /^([a-z]+):([A-Za-z0-9_-]{1,64})$/u.exec(name) ?? [];
+  const kind = PLACES.find((each) => each === place);
+  return kind === undefined || key === undefined || isObjectName(key) ? undefined : { kind, key };
 }
 
 /** The receiver with its credentials sealed. */

@@ -10,6 +10,7 @@ import type { ClientRows } from "./clients/client-settings.ts";
 import type { ClientInternals } from "./clients/client.ts";
 import type { Clients } from "./operations/clients.ts";
 import type { Directory, DirectoryInternals } from "./directory.ts";
+import type { Webhooks } from "./events/webhooks.ts";
 import type { ServiceKeys } from "./keys/service-keys.ts";
 import type { AttemptLimits } from "./limits/attempt-limits.ts";
 import type { Passwords } from "./passwords/passwords.ts";
@@ -33,6 +34,8 @@ export interface AccountServices extends StorageServices {
   readonly mailDeployment: DeploymentKind | undefined;
   /** Every scope and claim that exists; consents store no others. */
   readonly grantable: Consent;
+  /** Account events for systems of one's own. */
+  readonly webhooks: Webhooks;
   /** Called after a commit that stored mail. */
   readonly onMail: () => void;
   /** Called after a commit that stored deliveries. */

@@ -3,7 +3,7 @@
  * repeating the text, or `undefined`. Sign-in names are in `names.ts`.
  */
 import { type Clock, seconds } from "../core/clock.ts";
-import { isLoopback } from "../config/value-forms.ts";
+import { isLoopback, urlProblem } from "../config/value-forms.ts";
 import { isObjectName, OBJECT_NAME_PROBLEM } from "../core/untrusted-keys.ts";
 
 /** A problem with a text, completing "NAME: …"; `undefined` if nothing is. */
@@ -91,8 +91,6 @@ export function subProblem(sub: string): Problem {
     : "must be a UUID in lower case";
 }
 
-const MAX_URL = 2048;
-
 /**
  * Redirect, post-logout and back-channel URLs: absolute, https or http on loopback, no userinfo, no fragment, nothing
  * that two parsers could read differently. They are compared as registered.
@@ -112,20 +110,4 @@ export function clientAddressProblem(address: string): Problem {
  */
 export function receiverAddressProblem(address: string): Problem {
   return urlProblem(address);
-}
-
-/** What is wrong with any URL. The URL parser corrects many errors silently, and other parsers correct them differently. */
-export function urlProblem(address: string): Problem {
-  if (address.length > MAX_URL) return `must have at most ${MAX_URL} characters`;
-  if (!/^[\u0021-\u007e]*$/u.test(address)) return "must be printable ASCII without spaces";
-  if (/[\\"<>^`{|}]/u.test(address)) return "must not have a character that a URL can't have";
-  if (address.includes("#")) return "must not have a fragment";
-  const authority = /^https?:\/\/([^/?]+)/u.exec(address)?.[1];
-  if (authority === undefined) return "must be an absolute URL that begins with https:// or http://";
-  if (authority.includes("@")) return "must not have a user name or password";
-  const host = authority.replace(/:\d*$/u, "").toLowerCase();
-  // `127.1`, `0x7f000001` and `%61` are other spellings of a host: a reviewer must see the host that is used.
-  return URL.parse(address)?.hostname === host
-    ? undefined
-    : "must be an absolute URL with its host written plainly";
 }

@@ -5,6 +5,7 @@
 import { z } from "zod";
 import { defaultOf, keyTable, type KeyNotes, type Leaf, leavesOf } from "../config/documented-schema.ts";
 import { attributeSchema } from "../config/attributes.ts";
+import { eventReceiverSchema } from "../config/events.ts";
 import { providerSchema } from "../config/providers.ts";
 import { configurationSchema } from "../config/schema.ts";
 import { documentedVariable } from "../config/variables.ts";
@@ -31,6 +32,11 @@ const NAMED = {
     schema: providerSchema,
     of: { file: "config/providers.ts", name: "ProviderSettings" },
   },
+  "a receiver of events": {
+    below: "events.receivers.",
+    schema: eventReceiverSchema,
+    of: { file: "config/events.ts", name: "EventReceiverSettings" },
+  },
 } as const satisfies Readonly<Record<string, { below: string; schema: z.ZodType; of: Documented }>>;
 
 const pathsOf = (schema: z.ZodType): readonly (readonly string[])[] =>
@@ -55,7 +61,7 @@ function plain(text: string): string {
 }
 
 /**
- * The tables of the configuration, of an attribute and of a provider.
+ * The tables of the configuration, and of what stands below names of one's own.
  * @throws Error if a comment is missing, or has another default than the schema.
  */
 function configurationTables(): Readonly<Record<string, string>> {

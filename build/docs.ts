@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { commandLinePage } from "./command-line.ts";
 import { configurationPage, configurationSchemaFile, seedPage } from "./configuration.ts";
+import { eventsPage, eventsSchemaFile } from "./events.ts";
 import { openapiPage } from "./openapi.ts";
 import { operationTexts } from "./operations.ts";
 import { type Page, pageWithFiles } from "./page.ts";
@@ -34,6 +35,8 @@ export const pages: readonly Page[] = [
   configurationPage,
   configurationSchemaFile,
   doctorPage,
+  eventsPage,
+  eventsSchemaFile,
   kindsPage,
   metricsPage,
   openapiPage,

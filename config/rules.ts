@@ -4,6 +4,7 @@ import type * as Tldts from "tldts";
 import { attributeProblems } from "./attributes.ts";
 import type { Deployment, DeploymentKind } from "./configuration.ts";
 import { baseProblems, findClashes, isServed, parseBase, toDeployment } from "./deployments.ts";
+import { eventProblems } from "./events.ts";
 import type { Problem } from "./problems.ts";
 import { providerProblems } from "./providers.ts";
 import { backendOf, isInMemory, REDIS_FORM, redisProblem, storageProblem } from "./storage-address.ts";
@@ -310,6 +311,13 @@ const providersAreRight: Rule = {
     providerProblems(providers, { locales: interactions.locales, production }),
 };
 
+/** It goes on beside keys that are wrong, as for attributes. */
+const eventReceiversAreRight: Rule = {
+  reads: ["accounts.attributes", "notifications.allowedReceivers"],
+  find: ({ config: { events, accounts, notifications } }) =>
+    eventProblems(events, accounts, notifications.allowedReceivers),
+};
+
 const emailCodesAreSent: Rule = {
   reads: ["signIn", "profile", "mail", "mailer"],
   find: ({ config: { signIn, profile, mail, mailer }, production }) => {
@@ -417,6 +425,7 @@ const settingRules: readonly Rule[] = [
   copyIsShown,
   attributesAreRight,
   providersAreRight,
+  eventReceiversAreRight,
   emailCodesAreSent,
   uiIsElsewhere,
   registrationSendsMail,

@@ -1,7 +1,7 @@
 /**
  * Every key of the configuration, declared once: what it means (its comment, also in editors and in `docs/configuration.md`), what
  * it accepts, and its default. `npm run docs` compares the default that a comment names with the one that is declared. Larger groups
- * of keys have files of their own: pages, mail, providers, notifications, rate limits. The rules between keys are in `rules.ts`.
+ * of keys have files of their own: pages, mail, providers, notifications, events, rate limits. The rules between keys are in `rules.ts`.
  */
 import type { JWK } from "oidc-provider";
 import type { Logger } from "pino";
@@ -24,6 +24,7 @@ import {
 import { isSecret, isSigningKey } from "./keys.ts";
 import { accountSettings } from "./attributes.ts";
 import { mail, type Mailer } from "./mail.ts";
+import { events } from "./events.ts";
 import { notifications } from "./notifications.ts";
 import { interactions } from "./pages.ts";
 import { deepFreeze } from "./plain-data.ts";
@@ -369,6 +370,8 @@ export const configurationSchema = section({
   stripPrefix: text(256, isPathPrefix, PATH_FORM).exactOptional(),
   /** How notifications are delivered. */
   notifications: notifications.prefault({}),
+  /** Account events for systems of your own. */
+  events: events.prefault({}),
   /**
    * `strict` refuses the password grant, GET revoke, codes without PKCE and new passwords of fewer than 15 characters. With it,
    * third parties and operators need a second factor.

@@ -151,3 +151,45 @@ export function isLoopback(hostname: string): boolean {
   if (isIPv4(hostname)) return hostname.startsWith("127.");
   return hostname === "[::1]" || hostname === "localhost" || hostname.endsWith(".localhost");
 }
+
+const MAX_URL = 2048;
+
+/**
+ * What is wrong with any URL, completing "NAME: …"; `undefined` if nothing is. The URL parser corrects many errors silently, and
+ * other parsers correct them differently.
+ */
+export function urlProblem(address: string): string | undefined {
+  if (address.length > MAX_URL) return `must have at most ${MAX_URL} characters`;
+  if (!/^[\u0021-\u007e]*$/u.test(address)) return "must be printable ASCII without spaces";
+  if (/[\\"<>^`{|}]/u.test(address)) return "must not have a character that a URL can't have";
+  if (address.includes("#")) return "must not have a fragment";
+  const authority = /^https?:\/\/([^/?]+)/u.exec(address)?.[1];
+  if (authority === undefined) return "must be an absolute URL that begins with https:// or http://";
+  if (authority.includes("@")) return "must not have a user name or password";
+  const host = authority.replace(/:\d*$/u, "").toLowerCase();
+  // `127.1`, `0x7f000001` and `%61` are other spellings of a host: a reviewer must see the host that is used.
+  return URL.parse(address)?.hostname === host
+    ? undefined
+    : "must be an absolute URL with its host written plainly";
+}
+
+/** The form of {@link isSigningSecret}. */
+export const SIGNING_SECRET_FORM =
+  "`whsec_` and the Base64 of 24 to 64 bytes, or two of that with a space between them";
+
+function isOneSigningSecret(text: string): boolean {
+  const encoded = /^whsec_([A-Za-z0-9+/]+={0,2})$/u.exec(text)?.[1] ?? "";
+  const bytes = Buffer.from(encoded, "base64");
+  return bytes.length >= 24 && bytes.length <= 64 && bytes.toString("base64") === encoded;
+}
+
+/** The secrets of a `signing_secret`, the new one first; none if it is not set. */
+export function signingSecrets(setting: string | undefined): string[] {
+  return setting === undefined ? [] : setting.split(" ");
+}
+
+/** Whether this signs requests (Standard Webhooks): one secret, or two during a rotation. */
+export function isSigningSecret(text: string): boolean {
+  const secrets = signingSecrets(text);
+  return secrets.length <= 2 && secrets.every(isOneSigningSecret);
+}

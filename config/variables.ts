@@ -61,10 +61,13 @@ function nodeOf(name: string, known: ReadonlyMap<string, Node>): Node | undefine
   return undefined;
 }
 
-/** The names that an unknown one may be meant for. @param name has the name of one's own as its second word after the prefix. */
+/** The names that an unknown one may be meant for, with the name of one's own where each has it. */
 function namesLike(name: string, known: ReadonlyMap<string, Node>): readonly string[] {
-  const [, own = "NAME"] = name.slice(PREFIX.length).split("_");
-  return [CONFIG_VARIABLE, ...known.keys()].map((each) => each.slice(PREFIX.length).replace(ANY_NAME, own));
+  const words = name.slice(PREFIX.length).split("_");
+  return [CONFIG_VARIABLE, ...known.keys()].map((each) => {
+    const like = each.slice(PREFIX.length);
+    return like.replace(ANY_NAME, () => words[like.split("_").indexOf(ANY_NAME)] ?? "NAME");
+  });
 }
 
 /** The variables by their names, of which some have {@link ANY_NAME}. */

@@ -58,7 +58,7 @@ export interface MetricDeclaration {
 }
 
 const PROVIDER = "a key of `providers`";
-const RECEIVER = "`service:KEY`, `group:KEY` or `portal:KEY`";
+const RECEIVER = "`service:KEY`, `group:KEY`, `portal:KEY` or `events:KEY`";
 
 export type CounterName =
   | "signIns"

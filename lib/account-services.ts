@@ -4,6 +4,7 @@ import { createAccounts } from "../accounts/accounts.ts";
 import { CLIENT_ROWS } from "../accounts/clients/client-settings.ts";
 import { createClients } from "../accounts/clients/clients.ts";
 import { createDirectory } from "../accounts/directory.ts";
+import { createWebhooks } from "../accounts/events/webhooks.ts";
 import { createSecondFactors } from "../accounts/factors/factors.ts";
 import { createIdentities } from "../accounts/identities/identities.ts";
 import { createAttemptLimits } from "../accounts/limits/attempt-limits.ts";
@@ -57,6 +58,7 @@ export function createAccountServices(
     confirmations,
     limits,
     cleanup,
+    webhooks: createWebhooks({ ...given, fields }),
   };
   const accounts = createAccounts(below);
   const clients = createClients({ ...below, accounts });

@@ -1,6 +1,7 @@
 /** What the operations on deliveries and receivers do. */
 import { facade, pageOf } from "../accounts/operations/operation.ts";
-import type { NotificationType } from "../accounts/plan.ts";
+import type { DeliveredType } from "../accounts/events/event-types.ts";
+import { EVENT_TYPES } from "../config/events.ts";
 import { inSeconds } from "../core/clock.ts";
 import { NotApplicable, NotFound, SignInError } from "../core/errors.ts";
 import type { AuditAction } from "../records/audit/actions.ts";
@@ -277,8 +278,11 @@ async function acknowledgements(deliveries: DeliveryStore, sub: string): Promise
   }
 }
 
-/** Types that would restore old data if the lane has delivered something since. */
-export const SUPERSEDABLE: readonly NotificationType[] = ["PROFILE_CHANGED"];
+/** Types that would restore old data if the lane has delivered something since. Nothing follows a deletion. */
+export const SUPERSEDABLE: readonly DeliveredType[] = [
+  "PROFILE_CHANGED",
+  ...EVENT_TYPES.filter((type) => type !== "account.deleted"),
+];
 
 type Redrivable = Pick<DeliveryStore, "find" | "list" | "redrive">;
 type Filter = Omit<DeliveryFilter, "state">;
@@ -315,7 +319,7 @@ async function withTheirLanes(
 export async function redriveMatching(
   deliveries: Redrivable,
   filter: Filter,
-  supersedable: readonly NotificationType[],
+  supersedable: readonly DeliveredType[],
   onPage: (redriven: readonly string[]) => void,
 ): Promise<RedriveCounts> {
   const results = new Map<string, RedriveResult>();

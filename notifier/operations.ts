@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { anyString, exactly, flag, ruled } from "../accounts/arguments.ts";
 import { type Facade, NONE, operation, operations } from "../accounts/operations/operation.ts";
+import { DELIVERED_TYPES } from "../accounts/events/event-types.ts";
 import { NOTIFICATION_TYPES, type NotificationBody } from "../accounts/plan.ts";
 import { subProblem } from "../accounts/text-rules.ts";
 import { DELIVERY_STATES } from "../records/deliveries/delivery.ts";
@@ -17,10 +18,10 @@ const type = oneOf(NOTIFICATION_TYPES);
 const filterShape = {
   /** Only those about this account. */
   account: ruled(subProblem).exactOptional(),
-  /** Only those to `service:KEY`, `group:KEY` or `portal:KEY`. */
+  /** Only those to `service:KEY`, `group:KEY`, `portal:KEY` or `events:KEY`. */
   receiver: receiverName.exactOptional(),
   /** Only this type. */
-  type: type.exactOptional(),
+  type: oneOf(DELIVERED_TYPES).exactOptional(),
 };
 
 const force = flag().default(false);
@@ -28,10 +29,11 @@ const force = flag().default(false);
 const deliveryShape = {
   /** Its `webhook-id`, the same on every attempt. */
   id: z.string(),
-  /** `service:KEY`, `group:KEY` or `portal:KEY`. */
+  /** `service:KEY`, `group:KEY`, `portal:KEY` or `events:KEY`. */
   receiver: z.string(),
+  /** The account; for an event about an invitation `invitation:ID`. */
   sub: z.string(),
-  /** The documented `notification_type`. */
+  /** The documented `notification_type`, or the `type` of the event. */
   type: z.string(),
   /** When the action happened. */
   at: z.int(),
@@ -94,7 +96,7 @@ const details: z.ZodType<DeliveryDetails> = detailsSchema;
 
 const countsSchema = exactly({
   redriven: z.int(),
-  /** A `PROFILE_CHANGED` that a newer one has superseded. */
+  /** A `PROFILE_CHANGED` or an event that a newer one has superseded. */
   superseded: z.int(),
   /** Somebody else was faster. */
   waiting: z.int(),
@@ -119,7 +121,7 @@ export interface Resumed extends Readonly<z.output<typeof resumedSchema>> {}
 const resumed: z.ZodType<Resumed> = resumedSchema;
 
 const explanationSchema = exactly({
-  /** `service:KEY`, `group:KEY` or `portal:KEY`. */
+  /** `service:KEY`, `group:KEY`, `portal:KEY` or `events:KEY`. */
   receiver: z.string(),
   /**
    * `notified`, `no_receiver` (none is configured there), `type_not_taken` (it is configured for other types) or `not_a_reader` (no
@@ -393,7 +395,7 @@ type Deliveries = Facade<typeof deliveries.rows>;
 /**
  * The calls for notifications, which are those about deliveries, and those about their receivers.
  *
- * Receivers are named `service:KEY`, `group:KEY` and `portal:KEY`. A wrong argument is an `InvalidArgument` that names it; a fault of
+ * Receivers are named `service:KEY`, `group:KEY`, `portal:KEY` and `events:KEY`. A wrong argument is an `InvalidArgument` that names it; a fault of
  * the storage is `StorageUnavailable`. Every call that changes or sends something first writes an audit record of what was requested.
  */
 export interface Notifications extends Omit<Deliveries, "resume">, Omit<Receivers, "list" | "find"> {

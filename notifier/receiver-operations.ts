@@ -1,17 +1,19 @@
-/** The operations on receivers of notifications. */
+/** The operations on receivers of notifications and of account events. */
 import { z } from "zod";
 import { exactly, ruled } from "../accounts/arguments.ts";
 import { type Facade, NONE, operation, operations } from "../accounts/operations/operation.ts";
-import { NOTIFICATION_TYPES } from "../accounts/plan.ts";
+import { DELIVERED_TYPES } from "../accounts/events/event-types.ts";
 import { parseReceiverName } from "../accounts/receivers.ts";
 
 /** The audit records the name of the receiver, so it must not be free text, which could contain personal data. */
 export const receiverName = ruled((name) =>
-  parseReceiverName(name) === undefined ? "must be service:KEY, group:KEY or portal:KEY" : undefined,
+  parseReceiverName(name) === undefined
+    ? "must be service:KEY, group:KEY, portal:KEY or events:KEY"
+    : undefined,
 );
 
 const reportSchema = exactly({
-  /** `service:KEY`, `group:KEY` or `portal:KEY`. */
+  /** `service:KEY`, `group:KEY`, `portal:KEY` or `events:KEY`. */
   receiver: z.string(),
   /** `null` when it is no longer configured. */
   url: z.string().nullable(),
@@ -44,7 +46,7 @@ const testSchema = exactly({
   ok: z.boolean(),
   /** The `webhook-id` that was sent. It belongs to no delivery. */
   id: z.string(),
-  type: z.enum(NOTIFICATION_TYPES),
+  type: z.enum(DELIVERED_TYPES),
   /** `false`: nothing was sent, because the address is not allowed or no key opens the credentials; `error` says which. */
   sent: z.boolean(),
   status: z.int().nullable(),
@@ -153,7 +155,7 @@ export const receivers = operations("receiver", {
     example: EXAMPLE,
   }),
   /**
-   * Sends a test notification about an account that does not exist, and shows the answer.
+   * Sends a test notification, or a test event, about an account that does not exist, and shows the answer.
    *
    * Exits with 3 if the receiver did not answer, and with 1 if it did not accept the notification, or nothing was sent. The test is sent
    * from this machine, with the configuration of this command: notifications.allowedReceivers must be the server's.

@@ -5,14 +5,11 @@
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { checked } from "../accounts/arguments.ts";
-import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "../accounts/plan.ts";
-import {
-  openReceiver,
-  parseReceiverName,
-  type ReceiverName,
-  receiverName,
-  signingSecrets,
-} from "../accounts/receivers.ts";
+import { exampleEvent } from "../accounts/events/event-types.ts";
+import { NOTIFICATION_TYPES, type NotificationBody } from "../accounts/plan.ts";
+import { openReceiver, parseReceiverName, receiverName } from "../accounts/receivers.ts";
+import { EVENT_TYPES, type EventReceiverSettings } from "../config/events.ts";
+import { signingSecrets } from "../config/value-forms.ts";
 import { inSeconds, seconds } from "../core/clock.ts";
 import { NotFound, SignInError } from "../core/errors.ts";
 import type { AuditAction } from "../records/audit/actions.ts";
@@ -51,9 +48,18 @@ const noReceiver = (): NotFound => new NotFound("this receiver");
 
 const KINDS: readonly EntryKind[] = ["service", "group", "portal"];
 
-/** Of the types that the receiver takes, the one with the mildest consequences. */
-function testType(types: readonly string[]): NotificationType {
-  return NOTIFICATION_TYPES.toReversed().find((type) => types.includes(type)) ?? "PROFILE_CHANGED";
+/** A notification about no account, of the type that has the mildest consequences among those that the receiver takes. */
+function testNotification(types: readonly string[], timestamp: number): NotificationBody {
+  const type =
+    NOTIFICATION_TYPES.toReversed().find((each) => types.includes(each)) ?? ("PROFILE_CHANGED" as const);
+  return { notification_type: type, data: { ...TEST_ACCOUNT, timestamp, services: {} } };
+}
+
+/** The same for a receiver of events. */
+function testEvent({ types }: EventReceiverSettings, at: number): ReturnType<typeof exampleEvent> {
+  const mildest = types.find((type) => type === "account.updated");
+  const other = EVENT_TYPES.find((type) => type !== "account.deleted" && types.includes(type));
+  return exampleEvent(mildest ?? other ?? "account.deleted", at);
 }
 
 /** Lanes that become due in one step, so that other requests to the storage don't wait long. */
@@ -68,23 +74,41 @@ export class Receivers {
   /** The target of each receiver, for as long as its record stays the same: opening it costs more than reading it. */
   readonly #targets = new Map<string, { readonly record: ReceiverRecord; readonly target: AttemptTarget }>();
 
+  /** The receivers of events, by their names. */
+  readonly #ofEvents: ReadonlyMap<
+    string,
+    { readonly settings: EventReceiverSettings; readonly target: AttemptTarget }
+  >;
+
   constructor(services: Services) {
     this.#services = services;
+    this.#ofEvents = new Map(
+      Object.entries(services.configuration.events.receivers).map(([key, settings]) => [
+        receiverName("events", key),
+        {
+          settings,
+          target: { url: settings.url, signing_secrets: signingSecrets(settings.signing_secret) },
+        },
+      ]),
+    );
   }
 
-  async #find({ kind, key }: ReceiverName): Promise<ReceiverRecord | undefined> {
+  async #find(kind: EntryKind, key: string): Promise<ReceiverRecord | undefined> {
     return (await this.#services.storage.directory.findEntry(kind, key))?.receiver ?? undefined;
   }
 
   async isConfigured(receiver: string): Promise<boolean> {
     const name = parseReceiverName(receiver);
-    return name !== undefined && (await this.#find(name)) !== undefined;
+    if (name === undefined) return false;
+    const { kind, key } = name;
+    return kind === "events" ? this.#ofEvents.has(receiver) : (await this.#find(kind, key)) !== undefined;
   }
 
   /** Reads the directory each time, so that a change applies to deliveries that already wait. */
   async target(receiver: string): Promise<AttemptTarget | "not configured" | "no key"> {
     const name = parseReceiverName(receiver);
-    const record = name && (await this.#find(name));
+    if (name?.kind === "events") return this.#ofEvents.get(receiver)?.target ?? "not configured";
+    const record = name && (await this.#find(name.kind, name.key));
     if (name === undefined || record === undefined) {
       this.#targets.delete(receiver);
       return "not configured";
@@ -136,9 +160,10 @@ export class Receivers {
     const { deliverer, clock } = this.#services;
     const { types } = await this.#existing(receiver);
     await this.#audit("receiver.test_requested", receiver, caller);
-    const type = testType(types);
-    const data = { ...TEST_ACCOUNT, timestamp: seconds(clock), services: {} };
-    const body: NotificationBody = { notification_type: type, data };
+    const settings = this.#ofEvents.get(receiver)?.settings;
+    const body =
+      settings === undefined ? testNotification(types, seconds(clock)) : testEvent(settings, seconds(clock));
+    const type = "type" in body ? body.type : body.notification_type;
     const id = `test_${randomBytes(16).toString("hex")}`;
     const target = await this.target(receiver);
     if (target === "not configured") throw noReceiver();
@@ -246,7 +271,11 @@ export class Receivers {
         ),
       ),
     );
-    const configured = new Map(entries.flat());
+    const ofEvents = [...this.#ofEvents].map(([name, { settings }]) => [name, settings] as const);
+    const configured = new Map<string, { readonly url: string; readonly types: readonly string[] }>([
+      ...entries.flat(),
+      ...ofEvents,
+    ]);
     const states = await deliveries.receivers();
     const counts = new Map((await deliveries.counts()).map((each) => [each.receiver, each] as const));
     return [...new Set([...configured.keys(), ...states.keys(), ...counts.keys()])]

@@ -1,6 +1,7 @@
 /** The kinds of clients: what each is and may do, and which addresses it may name. */
 import type { ClientKind, ClientRecord } from "../../records/directory/directory.ts";
-import { clientAddressProblem, type Problem, urlProblem } from "../text-rules.ts";
+import { clientAddressProblem, type Problem } from "../text-rules.ts";
+import { urlProblem } from "../../config/value-forms.ts";
 
 /** RFC 8628 section 3.4. */
 export const DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code";

@@ -2,10 +2,10 @@
 import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
 import { RESERVED_SCOPES } from "../../config/reserved-names.ts";
-import { isLoopback } from "../../config/value-forms.ts";
+import { isLoopback, urlProblem } from "../../config/value-forms.ts";
 import { isObjectName, OBJECT_NAME_PROBLEM } from "../../core/untrusted-keys.ts";
 import { exactly, flag, integer, mapOf, ruled, whenValid } from "../arguments.ts";
-import { clientIdProblem, keyProblem, type Problem, textProblem, urlProblem } from "../text-rules.ts";
+import { clientIdProblem, keyProblem, type Problem, textProblem } from "../text-rules.ts";
 import { type Facade, NONE, operation, operations } from "./operation.ts";
 
 const MAX_IDENTIFIER = 256;

@@ -44,7 +44,7 @@ export interface Positions {
   readonly attribute: [name: string];
   /** The webhook-id of the delivery */
   readonly id: [id: string];
-  /** service:KEY, group:KEY or portal:KEY */
+  /** service:KEY, group:KEY, portal:KEY or events:KEY */
   readonly receiver: [receiver: string];
 }
 export type PositionName = keyof Positions;

@@ -20,9 +20,9 @@ import { signatureHeader, signingKey } from "../signature.ts";
 /** How to reach a receiver, read at the moment of the attempt. */
 export interface AttemptTarget {
   readonly url: string;
-  /** The Basic credentials that the receiver expects. */
-  readonly client_id: string;
-  readonly client_secret: string;
+  /** The Basic credentials that the receiver expects. Missing: none. */
+  readonly client_id?: string;
+  readonly client_secret?: string;
   /** `whsec_` and Base64 each; during a rotation the new one and the old one. Empty: no signature header. */
   readonly signing_secrets: readonly string[];
 }
@@ -125,7 +125,8 @@ function inspectUrl(text: string): PostAddress | string {
 /** What all requests to a target have in common. */
 interface Prepared {
   readonly address: PostAddress;
-  readonly authorization: string;
+  /** `undefined`: none. */
+  readonly authorization: string | undefined;
   readonly signingKeys: readonly KeyObject[];
 }
 
@@ -134,7 +135,10 @@ function prepare({ url, client_id, client_secret, signing_secrets }: AttemptTarg
   const address = inspectUrl(url);
   if (typeof address === "string") return { kind: "refused", reason: address };
   try {
-    const authorization = `Basic ${Buffer.from(`${client_id}:${client_secret}`).toString("base64")}`;
+    const authorization =
+      client_id === undefined
+        ? undefined
+        : `Basic ${Buffer.from(`${client_id}:${client_secret}`).toString("base64")}`;
     return { address, authorization, signingKeys: signing_secrets.map(signingKey) };
   } catch {
     return { kind: "failed", code: "invalid_signing_secret", stale: false };
@@ -143,7 +147,7 @@ function prepare({ url, client_id, client_secret, signing_secrets }: AttemptTarg
 
 /** All headers except those of the transport, as alternating names and values. */
 function headersOf(
-  authorization: string,
+  authorization: string | undefined,
   body: string,
   {
     id,
@@ -152,8 +156,7 @@ function headersOf(
   }: { readonly id: string; readonly timestamp: number; readonly signature: string },
 ): string[] {
   const headers = [
-    "authorization",
-    authorization,
+    ...(authorization === undefined ? [] : ["authorization", authorization]),
     "content-type",
     "application/json",
     "content-length",

@@ -16,10 +16,11 @@ import type { ReceiverState } from "./receiver-state.ts";
 export interface NewDelivery {
   /** Its `webhook-id`, the same on every attempt. */
   readonly id: string;
-  /** `service:KEY`, `group:KEY` or `portal:KEY`. Together with `sub` it identifies the lane. */
+  /** `service:KEY`, `group:KEY`, `portal:KEY` or `events:KEY`. Together with `sub` it identifies the lane. */
   readonly receiver: string;
+  /** The account; `invitation:ID` for an event about an invitation. */
   readonly sub: string;
-  /** The documented `notification_type`. */
+  /** The documented `notification_type`, or the `type` of an account event. */
   readonly type: string;
   /** The documented body, sealed because it contains personal data. */
   readonly payload: string;

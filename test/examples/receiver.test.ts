@@ -2,7 +2,8 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "@jest/globals";
-import { BODY, deliverer, options, SECRET, target } from "../notifier/attempts.ts";
+import { exampleEvent } from "../../accounts/events/event-types.ts";
+import { BODY, deliverer, OLD_SECRET, options, SECRET, target } from "../notifier/attempts.ts";
 import { blocks, ROOT } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
@@ -91,6 +92,29 @@ describe("the demo receiver", () => {
       const wrong = start("examples/receiver/main.ts", { args });
       expect([args, await wrong.ended]).toEqual([args, 2]);
       expect(wrong.output()).toContain("See --help.");
+    }
+  });
+});
+
+describe("the receiver of account events", () => {
+  it("prints each event once, and refuses what is not signed [D-EVENT-6]", async () => {
+    const running = start("examples/events/main.ts", {
+      args: ["--port", "0"],
+      env: { SIGNING_SECRET: SECRET },
+    });
+    try {
+      const [, url = ""] = await running.until(/receiving events at (\S+)/);
+      const { attempt } = deliverer();
+      const body = JSON.stringify(exampleEvent("account.updated", 1_767_225_600));
+      const crm = { url, signing_secrets: [SECRET] };
+      for (const id of ["one", "one"])
+        expect(await attempt(crm, body, options(id))).toMatchObject({ status: 200 });
+      const stranger = { url, signing_secrets: [OLD_SECRET] };
+      expect(await attempt(stranger, body, options("two"))).toMatchObject({ status: 401 });
+      await running.until(/account\.updated/);
+      expect(running.output().match(/account\.updated .*"fields":\["surname"\]/g)).toHaveLength(1);
+    } finally {
+      await running.stop();
     }
   });
 });

@@ -1,6 +1,6 @@
 /** A service with real receivers. */
 import { pino } from "pino";
-import type { NotificationsInput } from "../../config/input.ts";
+import type { NotificationsInput, SignInServiceConfig } from "../../config/input.ts";
 import type { ReceiverSettings } from "../../accounts/receivers.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 import { type NotificationType, NOTIFICATION_TYPES } from "../../accounts/plan.ts";
@@ -35,7 +35,11 @@ const SHORT: NotificationsInput = {
   poll: 0.05,
 };
 
-export async function startNotified(notifications: NotificationsInput = {}): Promise<Notified> {
+/** @param added further keys of the configuration, with the addresses of receivers. */
+export async function startNotified(
+  notifications: NotificationsInput = {},
+  added: (url: (path: string) => string) => Omit<SignInServiceConfig, "deployments"> = () => ({}),
+): Promise<Notified> {
   const inbox = await openInbox();
   const log: string[] = [];
   const service = await createSignInService({
@@ -43,6 +47,7 @@ export async function startNotified(notifications: NotificationsInput = {}): Pro
     storage: "sqlite::memory:",
     logger: pino({ level: "trace" }, { write: (line: string) => void log.push(line) }),
     notifications: { ...SHORT, ...notifications },
+    ...added((path) => inbox.url(path)),
   });
   const { portals, groups, services } = service.directory;
   const receiver: Notified["receiver"] = (path, types = NOTIFICATION_TYPES) => ({

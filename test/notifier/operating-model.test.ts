@@ -41,7 +41,7 @@ class Story {
   constructor(world: World) {
     this.world = world;
     this.worker = world.worker();
-    world.answer = ({ target }) => this.moods.get(target.client_id.replace("service ", "")) ?? 200;
+    world.answer = ({ target }) => this.moods.get(String(target.client_id).replace("service ", "")) ?? 200;
   }
 
   async add(receiver: string, user: string): Promise<void> {
