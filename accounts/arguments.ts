@@ -90,7 +90,7 @@ function unknownKey(key: string, known: readonly string[]): string {
     : `unknown key ${key}; the keys are ${known.join(", ")}`;
 }
 
-/** A map from keys to values. zod's own record type drops the key `__proto__`, which is valid here. */
+/** A map from keys to values. zod's own record type drops the key `__proto__`, which is valid here. Its `values` are in its metadata. */
 export function mapOf<V extends z.ZodType>(
   key: z.ZodType<string>,
   value: V,
@@ -108,7 +108,8 @@ export function mapOf<V extends z.ZodType>(
         return [name, results[1]?.data as z.output<V> | undefined];
       });
       return Object.fromEntries(entries) as Record<string, z.output<V>>;
-    });
+    })
+    .meta({ values: value });
 }
 
 /** An integer from `least` to `most`. */

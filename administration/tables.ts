@@ -8,7 +8,13 @@ import { type Keys, keys } from "../accounts/operations/keys.ts";
 import { deliveries, deliveriesOf, type Notifications, receiversOf } from "../notifier/operations.ts";
 import { receivers } from "../notifier/receiver-operations.ts";
 import type { Directory } from "../accounts/directory.ts";
-import type { AnyRow, AnyTable, PositionName } from "../accounts/operations/operation.ts";
+import {
+  type AnyRow,
+  type AnyTable,
+  membersOf,
+  type PositionName,
+} from "../accounts/operations/operation.ts";
+import { textsOf } from "../config/documented-schema.ts";
 
 /** The tables. Their comments are the texts of the commands: see `build/operations.ts`. */
 export const TABLES = {
@@ -84,6 +90,17 @@ export function routeOf(noun: string, verb: string, { effect, target, path }: An
   const [first, ...others] = (named.length > 0 ? [] : target).map((name) => `{${name}}`);
   const segments = ["/v1", noun, first, path ?? (effect === "verb" ? kebab(verb) : undefined), ...others];
   return { method, path: segments.filter((each) => each !== undefined).join("/"), named, isQuery };
+}
+
+/** A body as the call takes it: bytes travel as Base64. */
+export function fromJson(row: AnyRow, body: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const members = membersOf(row);
+  return Object.fromEntries(
+    Object.entries(body).map(([name, value]) => {
+      const isBytes = Object.hasOwn(members, name) && textsOf(members[name]).option === "bytes";
+      return [name, isBytes && typeof value === "string" ? Buffer.from(value, "base64") : value];
+    }),
+  );
 }
 
 /** The rows of a noun. */

@@ -65,7 +65,7 @@ const deliverySchema = exactly(deliveryShape);
 
 /** A delivery without its payload. Times are seconds since the epoch. */
 export interface ShownDelivery extends Readonly<z.output<typeof deliverySchema>> {}
-const delivery: z.ZodType<ShownDelivery> = deliverySchema;
+const delivery: z.ZodType<ShownDelivery> = deliverySchema.meta({ id: "Delivery" });
 
 const attemptSchema = exactly({
   /** Counted from 1 for each delivery; redriving does not reset it. */
@@ -82,7 +82,7 @@ const attemptSchema = exactly({
 
 /** One attempt to deliver. Times are seconds since the epoch. */
 export interface ShownAttempt extends Readonly<z.output<typeof attemptSchema>> {}
-const attempt: z.ZodType<ShownAttempt> = attemptSchema;
+const attempt: z.ZodType<ShownAttempt> = attemptSchema.meta({ id: "Attempt" });
 
 const detailsSchema = exactly({
   ...deliveryShape,
@@ -92,7 +92,7 @@ const detailsSchema = exactly({
 
 /** A delivery with its attempts. */
 export interface DeliveryDetails extends Readonly<z.output<typeof detailsSchema>> {}
-const details: z.ZodType<DeliveryDetails> = detailsSchema;
+const details: z.ZodType<DeliveryDetails> = detailsSchema.meta({ id: "DeliveryDetails" });
 
 const countsSchema = exactly({
   redriven: z.int(),
@@ -107,7 +107,7 @@ const countsSchema = exactly({
 
 /** How many deliveries had each result. */
 export interface RedriveCounts extends Readonly<z.output<typeof countsSchema>> {}
-const counts: z.ZodType<RedriveCounts> = countsSchema;
+const counts: z.ZodType<RedriveCounts> = countsSchema.meta({ id: "RedriveCounts" });
 
 const resumedSchema = exactly({
   /** The names of the receivers. */
@@ -118,7 +118,7 @@ const resumedSchema = exactly({
 
 /** What was held since a restore, and is sent now. */
 export interface Resumed extends Readonly<z.output<typeof resumedSchema>> {}
-const resumed: z.ZodType<Resumed> = resumedSchema;
+const resumed: z.ZodType<Resumed> = resumedSchema.meta({ id: "Resumed" });
 
 const explanationSchema = exactly({
   /** `service:KEY`, `group:KEY`, `portal:KEY` or `events:KEY`. */
@@ -131,14 +131,14 @@ const explanationSchema = exactly({
   /** The keys of the affected services, sorted. */
   services: z.array(z.string()).readonly(),
   /** What would be sent, with the current time; `null` if nothing would be. */
-  body: z.custom<NotificationBody>().nullable(),
+  body: z.custom<NotificationBody>().meta({ type: "object" }).nullable(),
   /** The notification would wait until the receiver is resumed. */
   paused: z.boolean(),
 });
 
 /** What one receiver would get, or the reason why it gets nothing. */
 export interface Explanation extends Readonly<z.output<typeof explanationSchema>> {}
-const explanation: z.ZodType<Explanation> = explanationSchema;
+const explanation: z.ZodType<Explanation> = explanationSchema.meta({ id: "Explanation" });
 
 const explainedSchema = exactly({
   /** The account. */
@@ -169,7 +169,7 @@ const acknowledgementSchema = exactly({
 
 /** A delivery about an account: whether and when its receiver accepted it. Times are seconds since the epoch. */
 export interface Acknowledgement extends Readonly<z.output<typeof acknowledgementSchema>> {}
-const acknowledgement: z.ZodType<Acknowledgement> = acknowledgementSchema;
+const acknowledgement: z.ZodType<Acknowledgement> = acknowledgementSchema.meta({ id: "Acknowledgement" });
 
 const statsSchema = exactly({
   /** The last hour in spans of five minutes, the oldest first. */
@@ -191,7 +191,7 @@ const statsSchema = exactly({
 
 /** What was stored in the last hour, how much of it is parked, and how many mails are held. */
 export interface DeliveryStats extends Readonly<z.output<typeof statsSchema>> {}
-const stats: z.ZodType<DeliveryStats> = statsSchema;
+const stats: z.ZodType<DeliveryStats> = statsSchema.meta({ id: "DeliveryStats" });
 
 const READS = {
   role: "viewer",

@@ -39,7 +39,7 @@ const reportSchema = exactly({
 
 /** How a receiver is doing. Times are seconds since the epoch. */
 export interface ReceiverReport extends Readonly<z.output<typeof reportSchema>> {}
-const report: z.ZodType<ReceiverReport> = reportSchema;
+const report: z.ZodType<ReceiverReport> = reportSchema.meta({ id: "ReceiverReport" });
 
 const testSchema = exactly({
   /** The receiver answered with 2xx. */
@@ -59,7 +59,7 @@ const testSchema = exactly({
 
 /** The result of a test. */
 export interface TestResult extends Readonly<z.output<typeof testSchema>> {}
-const test: z.ZodType<TestResult> = testSchema;
+const test: z.ZodType<TestResult> = testSchema.meta({ id: "TestResult" });
 
 const READS = {
   role: "viewer",

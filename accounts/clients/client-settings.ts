@@ -45,10 +45,13 @@ function addressList(least: number): z.ZodReadonly<z.ZodArray<z.ZodString>> {
 
 const addressesForm = `different addresses, at most ${MAX_ADDRESSES}: https, or http on loopback; of a \`public\` client as [Clients](clients.md#kinds) says`;
 
-const clientKey = z.custom<ClientKey>().superRefine((key, context) => {
-  const found = clientKeyProblem(key);
-  if (found !== undefined) context.addIssue({ code: "custom", message: found });
-});
+const clientKey = z
+  .custom<ClientKey>()
+  .meta({ type: "object" })
+  .superRefine((key, context) => {
+    const found = clientKeyProblem(key);
+    if (found !== undefined) context.addIssue({ code: "custom", message: found });
+  });
 
 const keysForm = `must be a list of 1 to ${MAX_KEYS} keys`;
 

@@ -48,7 +48,7 @@ export const shownAccount = exactly({
 
 /** An account as every call returns it, with its members in this order. A field without a value is `null`. */
 export interface Account extends FieldAnswers, Readonly<z.output<typeof shownAccount>> {}
-const account: z.ZodType<Account> = shownAccount;
+const account: z.ZodType<Account> = shownAccount.meta({ id: "Account" });
 
 const newAccount: z.ZodType<NewAccount, NewAccount> = newSchema;
 const accountChanges: z.ZodType<AccountChanges, AccountChanges> = changesSchema;

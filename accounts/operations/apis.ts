@@ -115,7 +115,7 @@ const shownApi = exactly({
 
 /** An API as every call returns it. */
 export interface Api extends Readonly<z.output<typeof shownApi>> {}
-const api: z.ZodType<Api> = shownApi;
+const api: z.ZodType<Api> = shownApi.meta({ id: "Api" });
 
 const READS = {
   role: "viewer",

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
 import { nearestKey } from "../../config/nearest-key.ts";
 import { AUDIT_ACTIONS } from "../../records/audit/actions.ts";
-import type { AuditFilter, AuditRecord } from "../../records/audit/audit-event.ts";
+import { ACTOR_KINDS, type AuditFilter, type AuditRecord } from "../../records/audit/audit-event.ts";
 import { anyString, exactly, integer, ruled } from "../arguments.ts";
 import { type Facade, operation, operations, type Paging } from "./operation.ts";
 
@@ -30,13 +30,42 @@ const auditFilter: z.ZodType<AuditFilter, AuditFilter> = exactly({
   until: time,
 });
 
+const word = z.string().nullable();
+const record: z.ZodType<AuditRecord> = exactly({
+  /** Unique. */
+  id: z.string(),
+  /** Seconds since the epoch. */
+  at: z.int(),
+  /** One of the actions in `docs/audit.md`. */
+  action: z.string(),
+  /** Who did it. */
+  actor: exactly({ kind: z.enum(ACTOR_KINDS), id: z.string().exactOptional() }),
+  /** The identifier of an account, a client and so on, depending on the action. `null`: unknown or none. */
+  subject: word,
+  /** The client that the event is about or came through. */
+  client: word,
+  /** The id of the request, as in `X-Request-Id` and the log. */
+  request: word,
+  /** The network of the caller's address: the /24 of an IPv4 address, the /48 of an IPv6 address. */
+  address: word,
+  /** The browser family, for example `Firefox`. */
+  browser: word,
+  outcome: z.enum(["success", "failure"]),
+  /** Why the outcome is what it is: one of a fixed set of words. */
+  reason: word,
+  /** How often it happened: 1, except for refusals by a rate limit and repeated failures, which share one record per window. */
+  count: z.int(),
+  /** Further identifiers, numbers and names of fields. */
+  detail: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])),
+}).meta({ id: "AuditRecord" });
+
 export const audit = operations("record", {
   /** Lists who did what, newest first. */
   list: operation({
     effect: "list",
     target: [],
     input: auditFilter,
-    output: z.custom<AuditRecord>(),
+    output: record,
     role: "viewer",
     limited: { role: "viewer", by: "service" },
     confirm: "none",

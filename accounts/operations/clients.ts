@@ -50,11 +50,11 @@ export type RegisteredClient = Pick<ClientCredentials, "client_id"> & Partial<Cl
 const credentials: z.ZodType<ClientCredentials> = exactly({
   client_id: z.string(),
   client_secret: z.string(),
-});
+}).meta({ id: "ClientCredentials" });
 const registered: z.ZodType<RegisteredClient> = exactly({
   client_id: z.string(),
   client_secret: z.string().exactOptional(),
-});
+}).meta({ id: "RegisteredClient" });
 
 const ONE = { target: ["client_id"], columns: [] } as const;
 const READS = {
@@ -78,7 +78,8 @@ function shownClient({ kinds, settings }: ClientRows): z.ZodType<Client> {
     shown === null ? [] : [[name, shown instanceof z.ZodOptional ? shown.unwrap() : shown] as const],
   );
   const kind = z.enum(Object.keys(kinds));
-  return exactly({ ...Object.fromEntries(answers), ...others.shape, kind }) as unknown as z.ZodType<Client>;
+  const schema = exactly({ ...Object.fromEntries(answers), ...others.shape, kind }).meta({ id: "Client" });
+  return schema as unknown as z.ZodType<Client>;
 }
 
 /** The operations on clients of these kinds, with these settings. */

@@ -59,7 +59,7 @@ const receiver: z.ZodType<ShownReceiver> = exactly({
   url: z.string(),
   client_id: z.string(),
   types: z.array(z.string()).readonly(),
-});
+}).meta({ id: "Receiver" });
 
 const shownShape = {
   key: z.string(),
@@ -72,7 +72,7 @@ const shown = exactly(shownShape);
 
 /** A group or portal as every call returns it. */
 export interface Entry extends Readonly<z.output<typeof shown>> {}
-const shownEntry: z.ZodType<Entry> = shown;
+const shownEntry: z.ZodType<Entry> = shown.meta({ id: "Entry" });
 
 const shownAsService = exactly({
   ...shownShape,
@@ -83,7 +83,7 @@ const shownAsService = exactly({
 
 /** A service as every call returns it. */
 export interface ServiceEntry extends Readonly<z.output<typeof shownAsService>> {}
-const shownService: z.ZodType<ServiceEntry> = shownAsService;
+const shownService: z.ZodType<ServiceEntry> = shownAsService.meta({ id: "Service" });
 
 const EXAMPLE_RECEIVER = {
   url: "https://news.example.com/notifications",

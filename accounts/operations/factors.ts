@@ -32,7 +32,7 @@ const factors: z.ZodType<Factors> = exactly({
     )
     .readonly(),
   recovery_codes_left: z.int(),
-});
+}).meta({ id: "Factors" });
 
 const codes = exactly({
   /** Ten codes such as `K7QM2-XTV4N`; none if the account keeps those that it has. */

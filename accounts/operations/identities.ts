@@ -20,7 +20,7 @@ const shown = exactly({
 
 /** An identity of an account at another provider. Its address there is shown to the person alone. */
 export interface Identity extends Readonly<z.output<typeof shown>> {}
-const identity: z.ZodType<Identity> = shown;
+const identity: z.ZodType<Identity> = shown.meta({ id: "Identity" });
 
 const newIdentity = exactly({
   /** The key of the provider in the configuration. */

@@ -21,7 +21,7 @@ const shownKey = exactly({
 
 /** A key for ID tokens and logout tokens. Times are seconds since the epoch. */
 export interface SigningKey extends Readonly<z.output<typeof shownKey>> {}
-const signingKey: z.ZodType<SigningKey> = shownKey;
+const signingKey: z.ZodType<SigningKey> = shownKey.meta({ id: "SigningKey" });
 
 const shownSecret = exactly({
   /** A keyed hash of it: twelve hexadecimal digits. */

@@ -1,6 +1,4 @@
 /** The command of an operation: operands, options, confirmation and what is printed follow from its row. */
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import {
   type AnyRow,
   type AnyTable,
@@ -10,6 +8,7 @@ import {
   type Page,
 } from "../../accounts/operations/operation.ts";
 import { pagesOf } from "../../core/pages.ts";
+import { OPERATION_TEXTS, phraseOf, plainText } from "../../administration/operation-texts.ts";
 import { CALLS, kebab, type Noun, rowsOf, TABLES } from "../../administration/tables.ts";
 import type { SignInService } from "../../lib/service.ts";
 import { findSub } from "./account-name.ts";
@@ -17,23 +16,6 @@ import type { Command, Described } from "./command.ts";
 import { misused } from "./command-failure.ts";
 import { type Call, onService, unknown } from "./on-service.ts";
 import { asks, asksAlways, exampleOf, operandOf, optionsOf, readInput } from "./operation-options.ts";
-
-/** What the comments of the rows say: written by `npm run docs`. */
-interface Texts {
-  readonly operands: Readonly<Record<string, string>>;
-  readonly operations: Readonly<
-    Record<
-      string,
-      {
-        readonly summary: string;
-        readonly about?: string;
-        readonly members?: Readonly<Record<string, string>>;
-      }
-    >
-  >;
-}
-
-const TEXTS = JSON.parse(readFileSync(join(import.meta.dirname, "../operations.json"), "utf8")) as Texts;
 
 /** What a command has read for an operation. */
 export interface Read {
@@ -93,7 +75,7 @@ async function ask(
   return confirmed();
 
   function confirmed(): Promise<void> {
-    const { summary = "" } = TEXTS.operations[words] ?? {};
+    const summary = phraseOf(OPERATION_TEXTS.operations[words]?.summary ?? "");
     return row.confirm === "typed"
       ? call.confirmTyped(`${capitalized(summary)}.`, name)
       : call.confirm(`${capitalized(summary)}: ${name}?`);
@@ -166,11 +148,19 @@ export function commandOf(
 ): Command {
   const row = table.rows[verb] as AnyRow;
   const name = `${noun}.${verb}`;
-  const { summary = "", about, members = {} } = TEXTS.operations[name] ?? {};
+  const texts = OPERATION_TEXTS.operations[name];
+  const summary = phraseOf(texts?.summary ?? "");
+  const about = texts?.about?.split("\n\n").map(plainText).join("\n\n");
+  const members = Object.fromEntries(
+    Object.entries(texts?.members ?? {}).map(([member, sentence]) => [member, phraseOf(sentence)]),
+  );
   const { words, fixed } = wordsOf(noun, verb, row);
   const operands: Described[] = [
     ...fixed.map((word) => ({ form: word, about: `the word ${word}` })),
-    ...row.target.map((each) => ({ form: each.toUpperCase(), about: TEXTS.operands[each] ?? "" })),
+    ...row.target.map((each) => ({
+      form: each.toUpperCase(),
+      about: phraseOf(OPERATION_TEXTS.operands[each] ?? ""),
+    })),
     ...[operandOf(row, members)].filter((each) => each !== undefined),
   ];
   async function carryOut(call: Call): Promise<void> {
