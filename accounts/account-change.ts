@@ -180,7 +180,7 @@ export class AccountWriter {
       ...(PUBLIC.has(action) && { updated_at: at }),
     };
     const step = { before, after: record };
-    await writeAccount(tx, step, { clock, drawsNumber, isNew });
+    await writeAccount(tx, step, { clock, search: keys.search, drawsNumber, isNew });
     if (record === undefined) {
       putRemoval(tx, "account", sub, clock);
       for (const { id } of before?.address_undos ?? []) tx.remove(CONFIRMATION.ref(["address-undo", id]));

@@ -2,6 +2,7 @@
  * What a change of an account reads and writes in its transaction: the account, its sign-in names and its number, the
  * entries of the directory, and the notifications.
  */
+import type { KeyObject } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import { AlreadyExists, IdentifierTaken, NameTaken, UnknownReference } from "../core/errors.ts";
 import type { NewDelivery } from "../records/deliveries/delivery.ts";
@@ -17,6 +18,7 @@ import {
   USER_ID,
   type StoredEntry,
 } from "../records/directory/directory-kinds.ts";
+import { SEARCH_WORDS } from "../records/directory/search-kinds.ts";
 import type { RefTo, Transaction } from "../records/records.ts";
 import { namesOf } from "./names.ts";
 import {
@@ -29,6 +31,7 @@ import {
   type PlannedDirectory,
   type PlannedEntry,
 } from "./plan.ts";
+import { changesSearch, searchRecord } from "./search/search-words.ts";
 import type { AccountServices } from "./services.ts";
 
 /** An account before and after a change; `undefined` if there is none. */
@@ -72,10 +75,11 @@ function newEntries({ before, after }: AccountStep): RefTo<StoredEntry>[] {
 }
 
 /**
- * Puts the account, or removes it, with its sign-in names and its identifiers. Everything is read and checked before anything
+ * Puts the account, or removes it, with its sign-in names, its identifiers and its place in the search. Everything is read and checked before anything
  * is put, so a caller can catch the error and go on with the transaction.
  *
  * @param step.before as {@link readAccount} has read it in this transaction.
+ * @param options.search `ServiceKeys.search`.
  * @param options.drawsNumber whether the `user_id` of a new account comes from the counter. If an import has taken it,
  *   the transaction is retried.
  * @param options.isNew whether nothing can have the `sub`, so that nothing is read. Then the names are checked at the
@@ -90,9 +94,15 @@ export async function writeAccount(
   step: AccountStep,
   {
     clock,
+    search,
     drawsNumber = false,
     isNew = false,
-  }: { readonly clock: Clock; readonly drawsNumber?: boolean; readonly isNew?: boolean },
+  }: {
+    readonly clock: Clock;
+    readonly search: KeyObject;
+    readonly drawsNumber?: boolean;
+    readonly isNew?: boolean;
+  },
 ): Promise<void> {
   const { before, after } = step;
   const sub = (after ?? before)?.sub;
@@ -119,6 +129,9 @@ export async function writeAccount(
     if (isNew) tx.create(SIGN_IN_NAME.record({ sub }, { key: name }), () => new NameTaken());
     else tx.put(SIGN_IN_NAME.record({ sub }, { key: name }));
   for (const name of released) if (!others.has(name)) tx.remove(SIGN_IN_NAME.ref(name));
+  if (after === undefined) tx.remove(SEARCH_WORDS.ref(sub));
+  // What is there does not matter: the condition is the account.
+  else if (changesSearch(before, after)) tx.overwrite(searchRecord(after, search));
   // A deletion keeps both identifiers, so that nobody else gets them.
   if (before !== undefined || after === undefined) return;
   const identifier = IDENTIFIER.record({ sub });

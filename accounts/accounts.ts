@@ -30,6 +30,7 @@ import { requireRoles } from "./roles.ts";
 import { type AllowedWays, canSignIn, hasWay, isReplaceable, usesEmailCodes } from "./ways/ways.ts";
 import { putMarks, readMark, type SeedMark } from "./seed-marks.ts";
 import { readName } from "./names.ts";
+import { createAccountSearch } from "./search/search.ts";
 import type { FieldValues, PersonFields } from "./profile-fields.ts";
 import type { AccountServices } from "./services.ts";
 
@@ -43,6 +44,7 @@ export function createAccounts(
   const writer = new AccountWriter(services);
   const factors = createFactorWriter(services);
   const notices = createNotices(services);
+  const search = createAccountSearch(services.storage.records, services.keys.search);
   const signIns = createSignIns(writer, directory, passwords, { configuration, events });
 
   /** A new password must follow all rules; an imported one is already in use, so only its form is checked. */
@@ -173,12 +175,9 @@ export function createAccounts(
       return record && shown(record);
     },
 
-    async list({ input: { limit, after } }) {
-      const page = { limit: limit + 1, after: after === undefined ? undefined : numberOf(after) };
-      const records = await directory.listAccounts(page);
-      const items = records.slice(0, limit).map(shown);
-      const last = records.length > limit ? items.at(-1) : undefined;
-      return { items, next: last === undefined ? null : String(last.user_id) };
+    async list({ input: { after, ...wanted } }) {
+      const page = await search.list({ ...wanted, after: after === undefined ? undefined : numberOf(after) });
+      return { items: page.accounts.map(shown), next: page.next === undefined ? null : String(page.next) };
     },
 
     async update({ target: [sub], input: changes, caller }) {

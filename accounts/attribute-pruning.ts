@@ -21,7 +21,8 @@ export function createPruning({
   storage: { records, directory, audit },
   configuration,
   clock,
-}: Pick<AccountServices, "storage" | "configuration" | "clock">): Pruning {
+  keys,
+}: Pick<AccountServices, "storage" | "configuration" | "clock" | "keys">): Pruning {
   const unread = unreadAttributes(configuration.accounts);
   const hasUnread = (account: AccountRecord, attribute: string): boolean =>
     unread(account).includes(attribute);
@@ -54,7 +55,7 @@ export function createPruning({
           const { attributes = {}, ...rest } = before;
           const kept = Object.entries(attributes).filter(([name]) => name !== attribute);
           const after = { ...rest, ...(kept.length > 0 && { attributes: Object.fromEntries(kept) }) };
-          await writeAccount(tx, { before, after }, { clock });
+          await writeAccount(tx, { before, after }, { clock, search: keys.search });
         });
       return { accounts: subs.length };
     },

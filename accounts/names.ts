@@ -29,7 +29,7 @@ const BLANKS = /^[\p{White_Space}\u{feff}]+|(?<![\p{White_Space}\u{feff}])[\p{Wh
 export const trimmed = (text: string): string => text.replaceAll(BLANKS, "");
 
 /** In lower case. Normalized again because lower-casing can leave a sequence that composes. */
-function lowerCase(text: string, form: "NFC" | "NFKC"): string {
+export function lowerCase(text: string, form: "NFC" | "NFKC"): string {
   return text.normalize(form).toLowerCase().normalize(form);
 }
 

@@ -36,6 +36,7 @@ export const ERRORS = {
   configured_elsewhere: 409,
   superseded: 409,
   not_waiting: 409,
+  search_incomplete: 409,
   behind: 409,
   receiver_stopped: 409,
   purged: 409,

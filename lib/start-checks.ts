@@ -4,6 +4,7 @@ import { requireFreeScopes } from "../accounts/apis.ts";
 import { requireIssuer } from "../accounts/directory.ts";
 import { checkPasskeyDomains, relyingPartyOf } from "../accounts/factors/factors.ts";
 import { ACCOUNT_CLIENT, type ClientInternals, CONSOLE_CLIENT } from "../accounts/clients/client.ts";
+import { INCOMPLETE_INDEX, openSearchIndex } from "../accounts/search/search-index.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { databaseFile } from "../config/storage-address.ts";
 import { isResealPending } from "../records/secrets.ts";
@@ -39,6 +40,7 @@ export async function checkStart(
   await requireIssuer(configuration, storage.directory);
   await requireFreeScopes(configuration, storage.directory);
   if (!isServer) return;
+  if (!(await openSearchIndex(storage.records))) onWarning(INCOMPLETE_INDEX);
   await checkPasskeyDomains(storage.records, relyingPartyOf(configuration));
   await warnAboutNetwork(configuration, onWarning);
 }

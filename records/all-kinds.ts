@@ -17,6 +17,7 @@ import {
   SIGN_IN_NAME,
   USER_ID,
 } from "./directory/directory-kinds.ts";
+import { SEARCH_INDEX, SEARCH_WORDS } from "./directory/search-kinds.ts";
 import {
   AUTHENTICATOR_APP,
   PASSKEY,
@@ -50,6 +51,8 @@ export const KINDS: Kinds = collectKinds([
   IDENTIFIER,
   SIGN_IN_NAME,
   USER_ID,
+  SEARCH_WORDS,
+  SEARCH_INDEX,
   REMOVED_CLIENT,
   SEEDED,
   REMOVAL,

@@ -60,5 +60,6 @@ export function fixedKeys(sealer: Sealer): ServiceKeys {
     confirmations: key,
     seeds: key,
     userCodes: key,
+    search: key,
   };
 }

@@ -35,6 +35,8 @@ export interface ServiceKeys {
   readonly seeds: KeyObject;
   /** The HMAC key for the codes that people type for their devices. */
   readonly userCodes: KeyObject;
+  /** The HMAC key for the index of the search for people. */
+  readonly search: KeyObject;
 }
 
 const UNUSED = "no server has used this storage yet";
@@ -212,5 +214,6 @@ export async function loadServiceKeys(
     confirmations: deriveKey(clientSecrets, "sign-in-service confirmations"),
     seeds: deriveKey(clientSecrets, "sign-in-service seeds"),
     userCodes: deriveKey(clientSecrets, "sign-in-service user codes"),
+    search: deriveKey(clientSecrets, "sign-in-service search"),
   };
 }

@@ -62,6 +62,8 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
   "sign-in-name": REGISTRATION,
   identifier: REGISTRATION,
   "user-id": REGISTRATION,
+  "search-words": REGISTRATION,
+  "search-index": SERVICE,
   "removed-client": OPERATOR,
   seeded: SERVICE,
   removal: PERSON,

@@ -14,9 +14,10 @@ import {
   userId,
   userIdInService,
 } from "../account-schema.ts";
-import { anyString, exactly } from "../arguments.ts";
+import { anyString, exactly, flag, ruled } from "../arguments.ts";
 import { type FieldAnswers, PERSON_FIELD_NAMES, type PersonField } from "../profile-fields.ts";
 import { roleNames } from "../roles.ts";
+import { searchProblem } from "../search/search-words.ts";
 import { described } from "../../config/documented-schema.ts";
 import { ANY, CHANGES, factorRows, FINDS, HELPS, ONE, SUB } from "./factors.ts";
 import { identityRows } from "./identities.ts";
@@ -52,6 +53,24 @@ const account: z.ZodType<Account> = shownAccount.meta({ id: "Account" });
 
 const newAccount: z.ZodType<NewAccount, NewAccount> = newSchema;
 const accountChanges: z.ZodType<AccountChanges, AccountChanges> = changesSchema;
+
+const filters = exactly({
+  /**
+   * A whole `sub`, `user_id`, e-mail address or username, or the beginnings of words of address, username and surname: three characters
+   * at least, of several words each has to match. Default: everybody.
+   */
+  search: ruled(searchProblem).exactOptional(),
+  /** Only accounts that are assigned to this service. */
+  service: anyString.exactOptional(),
+  /** Only accounts that belong to this portal. */
+  portal: anyString.exactOptional(),
+  /** Only accounts whose sign-in is blocked, or only those whose sign-in is not. */
+  disabled: flag().exactOptional(),
+});
+
+/** Which accounts to list. All that is given has to hold. Default: all accounts. */
+export interface AccountFilter extends Readonly<z.input<typeof filters>> {}
+const accountFilter: z.ZodType<AccountFilter, AccountFilter> = filters;
 
 const pruned = exactly({
   /** How many accounts had such a value. */
@@ -95,16 +114,24 @@ export const accounts = operations("account", {
     surfaces: ["library"],
     example: { target: [], input: { user_id: 3 } },
   }),
-  /** Lists accounts, ordered by `user_id`. */
+  /**
+   * Lists accounts, ordered by `user_id`, or searches them.
+   *
+   * Of a search, those that it names exactly come first. A page of a search is full or the last one. See "Search" in `decisions.md`.
+   *
+   * @throws SignInError `search_too_wide` if more than 1,000 accounts have a name that begins like this; `search_incomplete` until
+   *   `storage reindex` has finished, unless the search names somebody exactly.
+   */
   list: operation({
     ...FINDS,
     effect: "list",
     target: [],
-    input: NONE,
+    input: accountFilter,
     output: account,
     limited: { role: "viewer", by: "assignment" },
-    columns: ["user_id", "sub", "email", "username", "disabled"],
-    example: { target: [], input: {} },
+    errors: ["search_too_wide", "search_incomplete"],
+    columns: ["user_id", "sub", "email", "username", "surname", "disabled"],
+    example: { target: [], input: { search: "lovel", service: "news" } },
   }),
   /**
    * Creates an account. No notification is sent.

@@ -223,7 +223,8 @@ describe("import", () => {
         .filter((each) => JSON.stringify(each).includes(sub));
       return [...new Set(found.map(({ kind }) => kind))].toSorted();
     };
-    const own = ["account", "authenticator-app", "identifier", "recovery-codes", "sign-in-name", "user-id"];
+    const names = ["search-words", "sign-in-name", "user-id"];
+    const own = ["account", "authenticator-app", "identifier", "recovery-codes", ...names];
     expect(await kindsWith()).toEqual(["audit", ...own].toSorted());
     await domain.accounts.delete(sub);
     expect(await kindsWith()).toEqual(["audit", "identifier", "removal", "user-id"]);

@@ -20,6 +20,7 @@ import type { Clients } from "../../accounts/operations/clients.ts";
 import type { Directory, DirectoryInternals } from "../../accounts/directory.ts";
 import type { AccountsInput } from "../../config/attributes.ts";
 import { createPasswords, type Passwords } from "../../accounts/passwords/passwords.ts";
+import { openSearchIndex } from "../../accounts/search/search-index.ts";
 import type { PersonFields } from "../../accounts/profile-fields.ts";
 import type { Claims } from "../../provider/claims.ts";
 import type { ReceiverSettings } from "../../accounts/receivers.ts";
@@ -110,6 +111,7 @@ export interface Options {
 export async function openDomain(options: Partial<Options> = {}): Promise<Domain> {
   const clock = { virtual: true, seconds: START, now: () => clock.seconds * 1000 };
   const storage = await openStorage({ storage: "sqlite::memory:", artifacts: "sqlite::memory:", clock });
+  await openSearchIndex(storage.records);
   return build(closing(storage), clock, options);
 }
 

@@ -42,6 +42,7 @@ import {
   SIGN_IN_NAME,
   USER_ID,
 } from "../../records/directory/directory-kinds.ts";
+import { SEARCH_INDEX, SEARCH_WORDS } from "../../records/directory/search-kinds.ts";
 import { SEALING_SECRETS } from "../../records/secrets.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "../../records/signing-key-store.ts";
 import { account, client, entry, hostileKeys } from "../records/rules/stage.ts";
@@ -245,6 +246,8 @@ function mainRecords(index: number, now: number): RecordData[] {
     ),
     SIGN_IN_NAME.record({ sub }, { key: `person${index}@example.com` }),
     USER_ID.record({ sub }, { key: String(2 * index + 1) }),
+    SEARCH_WORDS.record({ sub, user_id: 2 * index + 1, words: [`word${index}`, "all"] }),
+    ...(index === 0 ? [SEARCH_INDEX.record({ complete: true })] : []),
     REMOVED_CLIENT.record({ client_id: `removed ${text(index)}` }),
     SEEDED.record({ mark: `seeded-${index}` }),
     REMOVAL.record({ of: "account", id: `gone-${index}`, due: now + index }),

@@ -347,6 +347,7 @@ it("every row that a stranger can cause is attacked, but for registrations, heal
     "sign-in-name",
     "identifier",
     "user-id",
+    "search-words",
     "passkey",
     "write-probe",
     "notice-count",

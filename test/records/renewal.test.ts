@@ -45,6 +45,8 @@ const AFTER_RESTORE: Readonly<Record<string, "kept" | "removed" | Change>> = {
   identifier: "kept",
   "sign-in-name": "kept",
   "user-id": "kept",
+  "search-words": "kept",
+  "search-index": "kept",
   "removed-client": "kept",
   removal: "kept",
   "service-key": "kept",

@@ -250,7 +250,7 @@ describe("the transaction that uses a confirmation", () => {
       found.remove();
       const before = await readAccount(tx, ada.sub);
       const after = { ...before!, sessions_generation: before!.sessions_generation + 1 };
-      await writeAccount(tx, { before, after }, { clock });
+      await writeAccount(tx, { before, after }, { clock, search: key });
       return "used";
     };
     const prove = (act: typeof changeName) =>

@@ -1,4 +1,5 @@
 /** An empty store, a manual clock and samples for every case of the storage contract. */
+import { createSecretKey } from "node:crypto";
 import { artifactRecord } from "../../../records/artifacts/artifact-kinds.ts";
 import { Changes } from "../../../records/records.ts";
 import type { Artifact, StoredArtifact } from "../../../records/artifacts/artifact.ts";
@@ -121,6 +122,9 @@ export interface Together {
   readonly audit?: AuditEvent;
 }
 
+/** For the index of the search. */
+const SEARCH_KEY = createSecretKey(Buffer.alloc(32, 3));
+
 /** Commits the account as `decide` wants it, with its names and number, and what belongs to the change. */
 export function changeAccount(
   { records, deliveries, audit }: Storage,
@@ -130,7 +134,7 @@ export function changeAccount(
 ): Promise<void> {
   return records.transact(async (tx) => {
     const before = await readAccount(tx, sub);
-    await writeAccount(tx, { before, after: decide(before) }, { clock: records.clock });
+    await writeAccount(tx, { before, after: decide(before) }, { clock: records.clock, search: SEARCH_KEY });
     await deliveries.add(tx, together.deliveries ?? []);
     for (const mail of together.mails ?? []) tx.overwrite(MAIL.record(mail));
     if (together.audit !== undefined) tx.overwrite(audit.recordOf(together.audit));
