@@ -191,3 +191,14 @@ export class InvalidPassword extends SignInError {
     this.problem = problem;
   }
 }
+
+/** Somebody has asked for too much in an hour or a day. */
+export class LimitReached extends SignInError {
+  /** Seconds until there is room again. */
+  readonly retryAfter: number;
+
+  constructor(retryAfter: number) {
+    super("limit_reached", "too many in this time");
+    this.retryAfter = retryAfter;
+  }
+}

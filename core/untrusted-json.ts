@@ -33,3 +33,12 @@ export function isTooDeepText(text: string): boolean {
 export function isTooDeepJwt(jwt: string): boolean {
   return jwt.split(".", 2).some((part) => isTooDeepText(Buffer.from(part, "base64url").toString("utf8")));
 }
+
+/** JSON that is the same for equal values, whatever the order of their keys. */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_name, each: unknown) =>
+    isObject(each)
+      ? Object.fromEntries(Object.entries(each).toSorted(([one], [other]) => (one < other ? -1 : 1)))
+      : each,
+  );
+}

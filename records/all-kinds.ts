@@ -39,6 +39,7 @@ import { STORAGE_FORMAT, UNFINISHED_COPY } from "./format.ts";
 import { WRITE_PROBE } from "./observed-store.ts";
 import { STORAGE_IDENTITY } from "./storage-identity.ts";
 import { RATE_LIMIT } from "./rate-limits.ts";
+import { IDEMPOTENCY } from "./administration/idempotency-kinds.ts";
 
 export const KINDS: Kinds = collectKinds([
   ENTRIES.group,
@@ -72,6 +73,7 @@ export const KINDS: Kinds = collectKinds([
   SIGNED_IN_BEFORE,
   CONFIRMATION,
   TRIP,
+  IDEMPOTENCY,
   AUTHENTICATOR_APP,
   PASSKEY,
   RECOVERY_CODES,

@@ -303,8 +303,9 @@ type CommitOptions = Pick<Commit, "relaxed" | "quiet"> & Partial<Pick<Commit, "d
 /**
  * Adds something to a transaction of an operation that does not know about it: records, or a condition. It is called for each attempt,
  * after the work and before the commit. What it throws ends the transaction.
+ * @returns `false` if it waits for a later transaction. Default: it rides along with this one, and with no other.
  */
-export type Rider = (tx: Transaction) => void | Promise<void>;
+export type Rider = (tx: Transaction) => void | boolean | Promise<void | boolean>;
 
 interface Ride {
   readonly rider: Rider;
@@ -419,8 +420,8 @@ export class Records {
       try {
         result = await work(tx);
         if (ride !== undefined && !ride.isOver && !tx.changes.isEmpty()) {
-          isCarried = true;
-          await this.#rides.run(undefined, () => ride.rider(tx));
+          const rides = await this.#rides.run(undefined, () => ride.rider(tx));
+          isCarried = rides !== false;
         }
       } catch (error) {
         if (tx.isOutdated) throw error;
@@ -440,7 +441,7 @@ export class Records {
   }
 
   /**
-   * Lets something ride along with an operation: in the first transaction of `run` that commits, and in none that writes nothing. Inside
+   * Lets something ride along with an operation: in the first transaction of `run` that it wants and that commits, and in none that writes nothing. Inside
    * another one, only the inner one rides.
    * @returns what `run` returns.
    */

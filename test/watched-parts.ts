@@ -61,5 +61,6 @@ export function fixedKeys(sealer: Sealer): ServiceKeys {
     seeds: key,
     userCodes: key,
     search: key,
+    administration: key,
   };
 }

@@ -37,6 +37,8 @@ export interface ServiceKeys {
   readonly userCodes: KeyObject;
   /** The HMAC key for the index of the search for people. */
   readonly search: KeyObject;
+  /** For what administrators read over HTTP and send back: tags of records, positions in lists, keys of requests. */
+  readonly administration: KeyObject;
 }
 
 const UNUSED = "no server has used this storage yet";
@@ -215,5 +217,6 @@ export async function loadServiceKeys(
     seeds: deriveKey(clientSecrets, "sign-in-service seeds"),
     userCodes: deriveKey(clientSecrets, "sign-in-service user codes"),
     search: deriveKey(clientSecrets, "sign-in-service search"),
+    administration: deriveKey(clientSecrets, "sign-in-service administration"),
   };
 }

@@ -119,6 +119,8 @@ export interface AttemptLimits {
     readonly sub: string;
     readonly device: string | undefined;
   }): Promise<Attempt>;
+  /** A new `Idempotency-Key` of an administrator. Its point is not refunded. */
+  idempotencyKey(actor: { readonly kind: string; readonly id?: string }): Promise<Attempt>;
   /** Revealing that a username is taken. @param asker the `sub` of an account, or the id of a running registration. */
   usernameTaken(asker: string): Promise<Attempt>;
 }
@@ -362,6 +364,7 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     identity: (sub) => consume([bucket("identities", sub)]),
     secondFactor: ({ factor, sub, device }) =>
       consume([bucket(`secondFactor.${factor}`, sub, ...(device === undefined ? [] : ["device", device]))]),
+    idempotencyKey: ({ kind, id = "" }) => consume([bucket("idempotencyKeys", kind, id)]),
     usernameTaken: (asker) => consume([bucket("usernames", asker)]),
   };
 }

@@ -44,6 +44,9 @@ const PUSHED: RateLimit = { points: 1, seconds: 120 };
 /** How often one account, or one registration, may learn that a username is taken. */
 const USERNAMES: RateLimit = { points: 10, seconds: 3_600 };
 
+/** Each makes a record that is kept for a day. */
+const IDEMPOTENCY_KEYS: RateLimit = { points: 10_000, seconds: 86_400 };
+
 const LIMITS = {
   "signIn.accountAndAddress": {
     counts: "Failed sign-ins",
@@ -234,6 +237,13 @@ const LIMITS = {
     failuresOnly: false,
     rule: (limits: RateLimits): RateLimit => limits.mail.device,
     about: ["address"],
+  },
+  idempotencyKeys: {
+    counts: "Different `Idempotency-Key`s of requests to the administration",
+    per: "token; operator",
+    failuresOnly: false,
+    rule: (): RateLimit => IDEMPOTENCY_KEYS,
+    about: [],
   },
   changes: {
     counts: "Changes that a signed-in person makes",

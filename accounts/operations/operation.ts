@@ -274,7 +274,8 @@ export function inputOf({ effect, input }: AnyRow): Input {
   return effect === "list" ? (input as unknown as z.ZodObject).safeExtend(paging) : input;
 }
 
-function changes({ effect }: AnyRow): boolean {
+/** Whether the operation changes or sends something. */
+export function changes({ effect }: AnyRow): boolean {
   return effect !== "read" && effect !== "list";
 }
 

@@ -140,8 +140,15 @@ export interface AuditStore {
   append(event: AuditEvent): Promise<void>;
   /** Stores a batch of events in one commit, which a power failure may lose. */
   appendCollected(events: readonly CollectedEvent[]): Promise<void>;
-  /** @throws TypeError for an `after` that is not `next` of a page. */
+  /**
+   * @param filter.fits what else must hold.
+   * @throws TypeError for an `after` that is not `next` of a page.
+   */
   list(
-    filter: AuditFilter & { readonly after?: string | undefined; readonly limit: number },
+    filter: AuditFilter & {
+      readonly after?: string | undefined;
+      readonly limit: number;
+      readonly fits?: (record: AuditRecord) => boolean;
+    },
   ): Promise<AuditPage>;
 }

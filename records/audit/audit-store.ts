@@ -76,13 +76,23 @@ class PageReader {
   next: Position | undefined;
   readonly #filter: AuditFilter;
   readonly #limit: number;
+  readonly #fits: (record: AuditRecord) => boolean;
   #after: Position | undefined;
   #read = 0;
 
-  constructor(filter: AuditFilter, limit: number, after: Position | undefined) {
+  constructor(
+    filter: AuditFilter & { readonly fits?: (record: AuditRecord) => boolean },
+    limit: number,
+    after: Position | undefined,
+  ) {
     this.#filter = filter;
+    this.#fits = filter.fits ?? (() => true);
     this.#limit = limit;
     this.#after = after;
+  }
+
+  #add(record: AuditRecord): void {
+    if (this.#fits(record)) this.found.push(record);
   }
 
   /** Takes the matching records. @returns whether the page is complete. */
@@ -90,7 +100,7 @@ class PageReader {
     for (const record of this.#afterPosition(records)) {
       const stored = record.value as unknown as StoredAudit;
       this.#read += 1;
-      if (fits(stored, this.#filter)) this.found.push(toAuditRecord(record));
+      if (fits(stored, this.#filter)) this.#add(toAuditRecord(record));
       if (this.found.length < this.#limit && this.#read < MAX_RECORDS_READ) continue;
       this.next = { order: stored.order, key: record.key };
       return true;
@@ -174,7 +184,9 @@ export function createAuditStore(
       const { oldest, newest } = boundsOf(filter, position, Math.floor(records.clock.now() * 1_000));
       const { at, span } = partitionsFor(filter);
       const reading = new PageReader(filter, limit, position);
-      const isFiltered = [filter.client, filter.action, filter.request].some((each) => each !== undefined);
+      const isFiltered = [filter.client, filter.action, filter.request, filter.fits].some(
+        (each) => each !== undefined,
+      );
       const size = isFiltered ? FILTERED_PAGE_SIZE : PAGE_SIZE;
       let looked = 0;
       for (let top = newest, many = 1; top >= oldest; many = Math.min(2 * many, MAX_PARTITIONS_PER_READ)) {

@@ -12,6 +12,7 @@ import {
   USED_RP_ID,
 } from "../../records/factors/factor-kinds.ts";
 import { TRIP } from "../../records/people/trip-kinds.ts";
+import { IDEMPOTENCY } from "../../records/administration/idempotency-kinds.ts";
 import { MAIL, type StoredMail } from "../../records/people/mail-kinds.ts";
 import { IDENTITY, identityId } from "../../records/people/identity-kinds.ts";
 import { NOTICE_COUNT } from "../../records/people/notices.ts";
@@ -166,6 +167,22 @@ function trip(index: number, now: number): RecordData {
   });
 }
 
+function repeatable(index: number, now: number): RecordData {
+  const target = [text(index)];
+  return IDEMPOTENCY.record(
+    {
+      actor: { kind: "token", id: `tok_${index}` },
+      body: text(index + 1),
+      status: 201,
+      state: index % 2 === 0 ? "done" : "begun",
+      made: index % 3 === 0 ? null : { noun: "accounts", target },
+      held_secret: index % 5 === 0,
+      expires_at_ms: now + HOUR + index,
+    },
+    { key: text(index + 2) },
+  );
+}
+
 function factors(index: number, now: number): RecordData[] {
   const sub = text(index);
   const times = { added_at: index, last_used_at: index % 2 === 0 ? null : index + 1 };
@@ -206,6 +223,7 @@ function factors(index: number, now: number): RecordData[] {
     USED_CHALLENGE.record({ digest: text(index), expires_at_ms: now + HOUR }),
     USED_RP_ID.record({ rp_id: `${index}.example` }),
     trip(index, now),
+    repeatable(index, now),
   ];
 }
 

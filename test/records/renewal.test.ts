@@ -80,6 +80,8 @@ const AFTER_RESTORE: Readonly<Record<string, "kept" | "removed" | Change>> = {
   "remembered-browser": "removed",
   "used-challenge": "kept",
   trip: "removed",
+  // What it made may be gone.
+  idempotency: "removed",
   "passkey-domain": "kept",
   // Codes and tokens end with the generations of the account and the epochs of client and API as well, wherever they are.
   grant: "removed",
