@@ -92,6 +92,11 @@ export function routeOf(noun: string, verb: string, { effect, target, path }: An
   return { method, path: segments.filter((each) => each !== undefined).join("/"), named, isQuery };
 }
 
+/** Where a list can be asked for by POST: what somebody looks for must not stand in an address. */
+export function searchPathOf(noun: string, row: AnyRow): string | undefined {
+  return row.effect === "list" && "search" in membersOf(row) ? `/v1/${noun}/search` : undefined;
+}
+
 /** A body as the call takes it: bytes travel as Base64. */
 export function fromJson(row: AnyRow, body: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const members = membersOf(row);

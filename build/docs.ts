@@ -1,6 +1,7 @@
 /** `npm run docs` writes the generated files. With `--check`, it only lists the outdated ones. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { administrationDocument } from "./administration.ts";
 import { commandLinePage } from "./command-line.ts";
 import { configurationPage, configurationSchemaFile, seedPage } from "./configuration.ts";
 import { eventsPage, eventsSchemaFile } from "./events.ts";
@@ -29,6 +30,7 @@ const yourApplicationPage = pageWithFiles(
 export const pages: readonly Page[] = [
   // The reference of the commands reads it.
   operationTexts,
+  administrationDocument,
   auditPage,
   clientsPage,
   commandLinePage,
