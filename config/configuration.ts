@@ -1,4 +1,5 @@
 /** The configuration after reading: checked, complete with defaults, and frozen. `schema.ts` declares its keys. */
+import type { AdminEnvironment, AdminSettings } from "./admin.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Mailer, SmtpSettings } from "./mail.ts";
 import type { Operators } from "./operators.ts";
@@ -29,6 +30,7 @@ export type ProxyTrust = false | number | readonly string[];
 
 /** The keys that have another form after reading. */
 type Converted =
+  | "admin"
   | "deployments"
   | "storage"
   | "artifacts"
@@ -38,6 +40,12 @@ type Converted =
   | "stripPrefix"
   | "proxy"
   | "clock";
+
+/** The key `admin` after reading. */
+export interface AdminConfiguration extends Omit<AdminSettings, "proxy" | "environment"> {
+  readonly proxy: ProxyTrust;
+  readonly environment: AdminEnvironment;
+}
 
 /** The configuration after reading. */
 export interface Configuration extends Omit<CheckedConfig, Converted> {
@@ -51,6 +59,8 @@ export interface Configuration extends Omit<CheckedConfig, Converted> {
   readonly mail?: SmtpSettings | Mailer;
   /** In the order of the configuration. */
   readonly providers: readonly IdentityProvider[];
+  /** Where the console and `/v1` are; missing without them. */
+  readonly admin?: AdminConfiguration;
   /** The role of each operator, by `sub`; see `roleOf`. */
   readonly operators: Operators;
   /** Whether they are written as a list, which gives them the role `deliveries`. */

@@ -2,7 +2,14 @@
 import type { z } from "zod";
 import { ConfigurationError } from "../core/errors.ts";
 import { createSystemClock } from "../core/clock.ts";
-import { type Configuration, type DeploymentKind, OWN_STORAGE, type ProxyTrust } from "./configuration.ts";
+import { type AdminSettings, environmentOf } from "./admin.ts";
+import {
+  type AdminConfiguration,
+  type Configuration,
+  type DeploymentKind,
+  OWN_STORAGE,
+  type ProxyTrust,
+} from "./configuration.ts";
 import { keysAt, textsAt } from "./documented-schema.ts";
 import { toDeployment } from "./deployments.ts";
 import type { MailInput } from "./input.ts";
@@ -111,6 +118,11 @@ function toProxyTrust(proxy: CheckedConfig["proxy"] = false): ProxyTrust {
   return typeof proxy === "number" ? proxy : Object.freeze(proxy.map(toCidr));
 }
 
+function toAdmin({ proxy, environment, ...settings }: AdminSettings): AdminConfiguration {
+  const { url } = settings;
+  return { ...settings, proxy: toProxyTrust(proxy), environment: environment ?? environmentOf(url) };
+}
+
 function toMailSettings(mail: MailInput): SmtpSettings | Mailer {
   if (typeof mail === "string") return Object.freeze({ url: mail });
   if (typeof mail === "function") return Object.freeze({ send: mail });
@@ -129,7 +141,8 @@ function toMailSettings(mail: MailInput): SmtpSettings | Mailer {
  */
 export function readConfiguration(input: unknown, elsewhere: readonly string[] = []): Configuration {
   const checked = check(input, elsewhere);
-  const { deployments, artifacts, mail, providers, operators, stripPrefix, proxy, ...objects } = checked;
+  const { deployments, artifacts, mail, providers, operators, admin, stripPrefix, proxy, ...objects } =
+    checked;
   const { storage: stored, logger, clock, mailer, fetch, ...rest } = objects;
   const storage = typeof stored === "string" ? stored : OWN_STORAGE;
   return Object.freeze({
@@ -139,6 +152,7 @@ export function readConfiguration(input: unknown, elsewhere: readonly string[] =
     ...(typeof stored !== "string" && { store: stored }),
     artifacts: artifacts ?? storage,
     providers: deepFreeze(providersOf(providers)),
+    ...(admin && { admin: deepFreeze(toAdmin(admin)) }),
     operators: operatorsOf(operators),
     operatorsAreListed: isList(operators) && operators.length > 0,
     stripPrefix: stripPrefix ?? "",

@@ -1,6 +1,7 @@
 /** The rules between keys. Each rule skips keys that are already wrong, so all problems are reported together. */
 import { createRequire } from "node:module";
 import type * as Tldts from "tldts";
+import { adminProblems } from "./admin.ts";
 import { attributeProblems } from "./attributes.ts";
 import type { Deployment, DeploymentKind } from "./configuration.ts";
 import { baseProblems, findClashes, isServed, parseBase, toDeployment } from "./deployments.ts";
@@ -8,7 +9,7 @@ import { eventProblems } from "./events.ts";
 import type { Problem } from "./problems.ts";
 import { providerProblems } from "./providers.ts";
 import { backendOf, isInMemory, REDIS_FORM, redisProblem, storageProblem } from "./storage-address.ts";
-import { isLoopback } from "./value-forms.ts";
+import { isAtOrAbove, isLoopback } from "./value-forms.ts";
 import type { CheckedConfig } from "./schema.ts";
 
 /** The base URLs as written, valid or not. */
@@ -108,8 +109,6 @@ const postNeedsHttps: Rule = {
 
 const hostsOf = (bases: WrittenBases): readonly string[] =>
   validBases(bases).map(({ url }) => new URL(url).hostname);
-
-const isAtOrAbove = (domain: string, host: string): boolean => `.${host}`.endsWith(`.${domain}`);
 
 const load = createRequire(import.meta.url);
 
@@ -412,6 +411,14 @@ export function isIpAddress(host: string): boolean {
   return /^\[|^[\d.]+$/.test(host);
 }
 
+const administrationIsApart: Rule = {
+  reads: ["admin", "cookies.domain"],
+  find: ({ config: { admin, cookies }, bases, production }) =>
+    admin === undefined
+      ? []
+      : adminProblems(admin, { deployments: validBases(bases), cookieDomain: cookies.domain, production }),
+};
+
 /** Problems are reported in this order. */
 const settingRules: readonly Rule[] = [
   durableInProduction,
@@ -432,6 +439,7 @@ const settingRules: readonly Rule[] = [
   pagesHaveAName,
   passkeysHaveOneDomain,
   passwordlessHasPasskeys,
+  administrationIsApart,
 ];
 
 /** Whether the paths are equal or one is above the other. The empty path is above all paths. */

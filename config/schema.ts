@@ -22,6 +22,7 @@ import {
   withMethods,
 } from "./documented-schema.ts";
 import { isSecret, isSigningKey } from "./keys.ts";
+import { admin } from "./admin.ts";
 import { accountSettings } from "./attributes.ts";
 import { mail, type Mailer } from "./mail.ts";
 import { events } from "./events.ts";
@@ -361,6 +362,13 @@ export const configurationSchema = section({
    * `administrator` does everything, `deliveries` sees deliveries and receivers only. Default `{}`.
    */
   operators: operators.default({}),
+  /**
+   * Administration over HTTP: the console for operators, and `/v1` for programs, on a listener of their own. Default: none.
+   */
+  admin: described(admin.exactOptional(), {
+    form: "an object with `url`, and `port` for the bundled server",
+    otherwise: "none",
+  }),
   /** Features that are off by default. */
   features: section({
     /** Offers DPoP (RFC 9449). Default `false`. */

@@ -193,3 +193,8 @@ export function isSigningSecret(text: string): boolean {
   const secrets = signingSecrets(text);
   return secrets.length <= 2 && secrets.every(isOneSigningSecret);
 }
+
+/** Whether a domain is a host, or above it. */
+export function isAtOrAbove(domain: string, host: string): boolean {
+  return `.${host}`.endsWith(`.${domain}`);
+}

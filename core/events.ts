@@ -147,6 +147,8 @@ export interface ServiceEvents {
   };
   /** The receiver was removed from the directory, and its waiting deliveries are parked. */
   "receiver.removed": { readonly receiver: string; readonly parked: number };
+  /** A request to the administration listener was answered. `surface`: `/v1`, or the console. */
+  "administration.answered": { readonly surface: "rest" | "console"; readonly status: number };
   /** The mail server, or your `send`, accepted a mail. `kind`: what it is about, such as `password-changed`. */
   "mail.sent": { readonly kind: string };
   /** An attempt failed. `retry_at`: seconds since the epoch; `null` if there is no further attempt. */

@@ -2,6 +2,7 @@
 import type { Middleware } from "koa";
 import type { Provider } from "oidc-provider";
 import type { Logger } from "pino";
+import { createAdministration } from "../administration/middleware.ts";
 import { type AccountInternals } from "../accounts/account.ts";
 import { type Accounts, accounts as accountTable } from "../accounts/operations/accounts.ts";
 import { type AuditLog, audit as auditTable } from "../accounts/operations/audit.ts";
@@ -68,6 +69,13 @@ export interface SignInService {
    * signing keys change, it is replaced by one with the same listeners and middleware.
    */
   readonly provider: Provider;
+  /**
+   * Administration over HTTP: the console, and `/v1`, for a listener of its own. It answers every request that it gets, and one with
+   * another `Host` with 421.
+   * @param options.url its origin; default: `admin.url`.
+   * @throws ConfigurationError for an origin that it must not have: that of a deployment, in production also another port of its host.
+   */
+  administration(options?: { readonly url?: string }): Middleware;
   /** The configuration with all defaults. */
   readonly configuration: Configuration;
   /** What the function `applySeed` calls. */
@@ -259,6 +267,10 @@ async function build(
     );
     const { currentProvider } = http;
     const routes = createRoutes(http);
+    const administration = createAdministration(
+      { ...base, onRequest: logRequest },
+      { rest: async () => undefined, console: async () => undefined },
+    );
     if (isServer) {
       const history = await watchHistory(
         storage.watch,
@@ -275,7 +287,14 @@ async function build(
       notifier.start();
       keys.signing.start(outages("looking at the signing keys"));
     }
-    open.defer(async () => void (await Promise.all([routes.drain(), notifier.stop(DELIVERIES_DRAIN_MS)])));
+    open.defer(
+      async () =>
+        void (await Promise.all([
+          routes.drain(),
+          administration.drain(),
+          notifier.stop(DELIVERIES_DRAIN_MS),
+        ])),
+    );
     await warmedUp;
     if (isServer) sayPasskeysAreOff(base);
     return {
@@ -298,6 +317,7 @@ async function build(
       get provider() {
         return currentProvider().provider;
       },
+      administration: (options) => administration.middleware(options),
       configuration,
       applySeed: async (seed) => {
         const { applySeed } = await import("./seed.ts");

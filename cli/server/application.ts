@@ -6,7 +6,7 @@ import { discoveryAdvice } from "../../config/deployments.ts";
 import { requestIdOf } from "../../compat/request-log.ts";
 import type { InternalService } from "../../lib/service.ts";
 import type { Mailbox } from "../../testing/mailbox.ts";
-import { publicMonitoring } from "./monitoring.ts";
+import { publicHealth, publicMetrics } from "./monitoring.ts";
 
 /**
  * Adds to the service what an operator needs.
@@ -14,17 +14,23 @@ import { publicMonitoring } from "./monitoring.ts";
  */
 export function createApplication(service: InternalService, logger: Logger, mailbox?: Mailbox): Koa {
   const app = new Koa();
-  app.on("error", (error: unknown) => {
-    const { name = "unknown", code } = error as { name?: string; code?: unknown };
-    logger.error({ kind: name, error_code: typeof code === "string" ? code : undefined }, "unexpected error");
-  });
-  app.use(publicMonitoring(service));
+  logErrors(app, logger);
+  app.use(publicHealth(service));
+  app.use(publicMetrics(service));
   if (mailbox !== undefined) app.use(mailbox.routes());
   app.use(service.routes());
   app.use(requestLog(logger, service));
   app.use(leadToAccount(service));
   app.use(notFound(service));
   return app;
+}
+
+/** What Koa catches goes to the log, without what the request contains. */
+export function logErrors(app: Koa, logger: Logger): void {
+  app.on("error", (error: unknown) => {
+    const { name = "unknown", code } = error as { name?: string; code?: unknown };
+    logger.error({ kind: name, error_code: typeof code === "string" ? code : undefined }, "unexpected error");
+  });
 }
 
 /** Logs the requests that nothing else answers; the service logs its own. */

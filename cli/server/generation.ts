@@ -2,6 +2,7 @@
 import type { RequestListener } from "node:http";
 import type { Logger } from "pino";
 import { applySeed, type SignInService } from "../../lib/index.ts";
+import { certificateOf, createAdminApplication } from "./administration.ts";
 import { createApplication } from "./application.ts";
 import type { ConfigFile } from "./config-file.ts";
 import { type InternalService, startService } from "../../lib/service.ts";
@@ -9,6 +10,7 @@ import { Running } from "../../core/running.ts";
 import { openStorage, type Storage } from "../../records/storage.ts";
 import { refuseStoredDemoSecrets } from "./demo-secrets.ts";
 import type { Mailbox } from "../../testing/mailbox.ts";
+import type { Certificate } from "./listener.ts";
 import { monitoringListener } from "./monitoring.ts";
 import { DRAIN_MS, listenerOf } from "./opened.ts";
 
@@ -22,13 +24,23 @@ export class Generation {
   readonly service: SignInService;
   /** Answers requests to the public port. */
   readonly answer: RequestListener;
+  /** Answers requests to the administration port. */
+  readonly administer: RequestListener;
+  /** Its certificate, if it speaks TLS. */
+  readonly certificate: Certificate | undefined;
   /** Answers requests to the metrics port. */
   readonly monitor: RequestListener;
   readonly #running = new Running();
 
-  private constructor(service: InternalService, logger: Logger, mailbox: Mailbox | undefined) {
+  private constructor(
+    service: InternalService,
+    { logger, mailbox }: GenerationOptions,
+    certificate: Certificate | undefined,
+  ) {
     this.service = service;
+    this.certificate = certificate;
     this.answer = this.#counted(listenerOf(createApplication(service, logger, mailbox)));
+    this.administer = this.#counted(listenerOf(createAdminApplication(service, logger)));
     this.monitor = this.#counted(monitoringListener(service, service.configuration.metrics?.token));
   }
 
@@ -41,6 +53,7 @@ export class Generation {
     options: GenerationOptions,
   ): Promise<Generation> {
     const { logger, mailbox } = options;
+    const certificate = await certificateOf(read);
     const opened = Promise.withResolvers<Storage>();
     const service = await startService(
       { ...read, ...(mailbox && { mailer: mailbox }), logger },
@@ -54,7 +67,7 @@ export class Generation {
     try {
       await applySeed(service, seed);
       await refuseStoredDemoSecrets(service, await opened.promise);
-      return new Generation(service, logger, mailbox);
+      return new Generation(service, options, certificate);
     } catch (error) {
       await service.close();
       throw error;

@@ -1,5 +1,6 @@
 /** Listens on a port, and closes it after the last response. */
 import { createServer, type RequestListener, type Server, type ServerResponse } from "node:http";
+import { createServer as createTlsServer, type Server as TlsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import { CommandFailure } from "../program/command-failure.ts";
 
@@ -8,6 +9,8 @@ export interface Listener {
   readonly port: number;
   /** Starts to handle requests. Before that, they get 503. */
   serve(answer: RequestListener): void;
+  /** New connections get this certificate. Only for a listener that speaks TLS. */
+  renew(certificate: Certificate): void;
   /** Accepts no more connections. Resolves when the running requests are done, within `drainMs`. */
   stop(drainMs: number): Promise<void>;
 }
@@ -24,7 +27,7 @@ const starting: RequestListener = (_request, response) => {
 };
 
 /** Tracks the running requests of each connection. */
-function watchConnections(server: Server): {
+function watchConnections(server: Server | TlsServer): {
   /** Cuts connections without a request. */
   cutSilent(): void;
   /** Lets each connection end with its present request, or after its next one. */
@@ -56,6 +59,12 @@ function watchConnections(server: Server): {
   };
 }
 
+/** PEM texts: a certificate with its chain, and its private key. */
+export interface Certificate {
+  readonly cert: string;
+  readonly key: string;
+}
+
 /** How to change a port and its address, for error messages. */
 export interface PortWords {
   readonly choose: string;
@@ -69,15 +78,19 @@ const SERVICE_PORT: PortWords = {
 
 /**
  * @param host An address or name. `undefined` listens on all addresses.
+ * @param certificate speaks TLS. Default: plain HTTP.
  * @throws CommandFailure if the port isn't available.
  */
 export async function listen(
   port: number,
   host: string | undefined,
   words: PortWords = SERVICE_PORT,
+  certificate?: Certificate,
 ): Promise<Listener> {
   let answer = starting;
-  const server = createServer((request, response) => answer(request, response));
+  const handle: RequestListener = (request, response) => answer(request, response);
+  const tls = certificate && createTlsServer({ ...certificate, minVersion: "TLSv1.2" }, handle);
+  const server: Server | TlsServer = tls ?? createServer(handle);
   const connections = watchConnections(server);
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => reject(notFree(error, { port, host, words })));
@@ -88,6 +101,7 @@ export async function listen(
     serve(listener) {
       answer = listener;
     },
+    renew: (renewed) => tls?.setSecureContext({ ...renewed, minVersion: "TLSv1.2" }),
     stop: (drainMs) =>
       new Promise((resolve) => {
         const startedAt = performance.now();

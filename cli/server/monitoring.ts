@@ -29,13 +29,9 @@ export function metricsPlace({
   return metrics?.port === undefined ? undefined : { ...metrics, port: metrics.port };
 }
 
-/**
- * Handles the public port. `/health` only says whether this process can do its role, and `/health/live` whether it answers at
- * all. `/metrics` exists only for requests with the token, so that no one else learns it.
- */
-export function publicMonitoring(service: SignInService): Middleware {
-  const { clock, metrics } = service.configuration;
-  const token = metrics?.token;
+/** `/health` only says whether this process can do its role, and `/health/live` whether it answers at all. */
+export function publicHealth(service: SignInService): Middleware {
+  const { clock } = service.configuration;
   let lookedAt = -Infinity;
   let isWell = Promise.resolve(false);
 
@@ -59,7 +55,16 @@ export function publicMonitoring(service: SignInService): Middleware {
       ctx.status = ok ? 200 : 503;
       ctx.set("Cache-Control", "no-store");
       ctx.body = { ok };
-    } else if (asks && ctx.path === "/metrics" && token !== undefined && hasToken(ctx.req, token)) {
+    } else await next();
+  };
+}
+
+/** `/metrics` of the public port exists only for requests with the token, so that no one else learns it. */
+export function publicMetrics(service: SignInService): Middleware {
+  const token = service.configuration.metrics?.token;
+  return async function measure(ctx, next) {
+    const asks = ctx.method === "GET" || ctx.method === "HEAD";
+    if (asks && ctx.path === "/metrics" && token !== undefined && hasToken(ctx.req, token)) {
       ctx.set("Cache-Control", "no-store");
       ctx.type = PROMETHEUS;
       ctx.body = await service.metrics();

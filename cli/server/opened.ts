@@ -3,7 +3,7 @@ import type { RequestListener } from "node:http";
 import type Koa from "koa";
 import type { Logger } from "pino";
 import { createLogger, LogDestination } from "../../core/logger.ts";
-import type { Listener, PortWords } from "./listener.ts";
+import type { Certificate, Listener, PortWords } from "./listener.ts";
 import { within } from "../../core/with-timeout.ts";
 
 /** How long running requests may take when the process stops. */
@@ -22,6 +22,8 @@ interface ListenOptions {
   readonly drainMs?: number;
   /** How to change the port, for error messages. */
   readonly words?: PortWords;
+  /** Speaks TLS. Default: plain HTTP. */
+  readonly certificate?: Certificate | undefined;
 }
 
 /** How long lines of the log may take to be written when the process stops. */
@@ -55,11 +57,11 @@ export class Opened {
   async listen(
     port: number,
     host: string | undefined,
-    { drainMs = DRAIN_MS, words }: ListenOptions = {},
+    { drainMs = DRAIN_MS, words, certificate }: ListenOptions = {},
   ): Promise<Listener> {
     // Loaded only if needed, because the HTTP server takes memory: most workers have no port.
     const { listen } = await import("./listener.ts");
-    const listener = await listen(port, host, words);
+    const listener = await listen(port, host, words, certificate);
     this.#listeners.push({ listener, drainMs });
     return listener;
   }

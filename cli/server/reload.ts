@@ -141,11 +141,12 @@ const fixedKeys = (schema: unknown): readonly (readonly string[])[] =>
   leavesOf(schema).flatMap(({ path, restart }) => (restart === true ? [path] : []));
 
 /** The configuration without values that have no effect of their own. */
-function effective({ artifacts, metrics, ...configuration }: Configuration): object {
+function effective({ artifacts, metrics, admin, ...configuration }: Configuration): object {
   return {
     ...configuration,
     ...(artifacts !== configuration.storage && { artifacts }),
     ...(metrics?.port !== undefined && { metrics }),
+    ...(admin?.port !== undefined && { admin }),
   };
 }
 
@@ -165,7 +166,11 @@ function withoutRestart(
   ].map((path) => path.join("."));
   if (changed.length === 0) return { file: { ...read, ...address }, restart };
   const config = fixed.reduce<object>(
-    (mixed, path) => withValue(mixed, path, valueAt(old.config, path)),
+    // An object that is gone stays gone: without its other keys it would be wrong.
+    (mixed, path) =>
+      path.length > 1 && valueAt(mixed, path.slice(0, -1)) === undefined
+        ? mixed
+        : withValue(mixed, path, valueAt(old.config, path)),
     read.config,
   ) as SignInServiceConfig;
   // What stays and what changes may not fit together.

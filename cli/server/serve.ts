@@ -12,6 +12,7 @@ import { refuseDemoSecrets } from "./demo-secrets.ts";
 import { mailboxFor } from "../../testing/mailbox.ts";
 import { Generation } from "./generation.ts";
 import { requirePort } from "./listener.ts";
+import { ADMIN_PORT, adminPlace, certificateOf } from "./administration.ts";
 import { METRICS_PORT, metricsPlace } from "./monitoring.ts";
 import { type Opened, untilStopped } from "./opened.ts";
 import { onReloadSignal, type ListenAddress, Reloadable } from "./reload.ts";
@@ -111,6 +112,13 @@ async function startConfigured(
   const metricsAt = metricsPlace(file.configuration);
   const monitoring =
     metricsAt && (await opened.listen(metricsAt.port, metricsAt.host, { words: METRICS_PORT }));
+  const adminAt = adminPlace(file.configuration);
+  const administration =
+    adminAt &&
+    (await opened.listen(adminAt.port, adminAt.host, {
+      words: ADMIN_PORT,
+      certificate: await certificateOf(file.configuration),
+    }));
   await requirePort(...address);
   let mailbox = mailboxFor(file.configuration);
   const first = await Generation.open(file, { logger, mailbox });
@@ -129,14 +137,19 @@ async function startConfigured(
       },
       use(running) {
         listener.serve(running.answer);
+        administration?.serve(running.administer);
+        if (running.certificate !== undefined) administration?.renew(running.certificate);
         monitoring?.serve(running.monitor);
       },
     }),
   );
   const listener = await opened.listen(...address);
   listener.serve(first.answer);
+  administration?.serve(first.administer);
   monitoring?.serve(first.monitor);
   if (monitoring !== undefined) opened.say(`health and metrics on port ${monitoring.port}`);
+  if (administration !== undefined)
+    opened.say(`administration on port ${administration.port} at ${adminAt?.url}`);
   const { oauth2, openid } = first.service.configuration.deployments;
   const urls = [oauth2, openid].flatMap((deployment) => deployment?.url ?? []);
   opened.say(`listening on port ${listener.port} for ${urls.join(" and ")}`);

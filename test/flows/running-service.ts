@@ -182,7 +182,7 @@ const SEED: Seed = {
   accounts: [ADA, BOB],
 };
 
-async function listen(server: Server, wanted: number): Promise<string> {
+export async function listen(server: Server, wanted: number): Promise<string> {
   await new Promise<void>((resolve) => void server.listen(wanted, "127.0.0.1", resolve));
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
