@@ -27,6 +27,7 @@ import { createConsents } from "./clients/consents.ts";
 import { type Account, type Accounts, accounts } from "./operations/accounts.ts";
 import { facade, type Handlers } from "./operations/operation.ts";
 import { requireRoles } from "./roles.ts";
+import { createAccountSupport } from "./support/account-support.ts";
 import { type AllowedWays, canSignIn, hasWay, isReplaceable, usesEmailCodes } from "./ways/ways.ts";
 import { putMarks, readMark, type SeedMark } from "./seed-marks.ts";
 import { readName } from "./names.ts";
@@ -151,6 +152,7 @@ export function createAccounts(
     ...ownership.operations,
     ...secondFactors.operations,
     ...identities.operations,
+    ...createAccountSupport(writer, secondFactors.internals, services),
 
     async create({ input, caller }) {
       checkFields(input);

@@ -50,6 +50,16 @@ async function listFactors({ service, args, print }: Call, { target: [sub = ""] 
   else print.rows(factorRows(factors), FACTOR_COLUMNS);
 }
 
+/** The checks as a table, the one that matters first. */
+async function diagnose({ service, args, print }: Call, { target: [sub = ""] }: Read): Promise<void> {
+  const found = await service.accounts.diagnose(sub);
+  if (found === undefined) throw unknown("account");
+  if (args.flag("json")) return print.record(found);
+  const { checks, ...verdict } = found;
+  print.record(verdict);
+  print.rows(checks, ["code", "holds", "since", "by", "detail"]);
+}
+
 export const accountCommands: readonly Command[] = [
   {
     words: ["accounts", "find"],
@@ -69,5 +79,6 @@ export const accountCommands: readonly Command[] = [
     find: null,
     setPassword,
     factors: listFactors,
+    diagnose,
   }),
 ];

@@ -6,7 +6,7 @@ import type { Artifact } from "../records/artifacts/artifact.ts";
 import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
 import { isDisabled } from "../accounts/account.ts";
 import { offersProvider, type ProviderSignIn } from "../accounts/providers.ts";
-import { isSessionCurrent, type SessionGeneration } from "../provider/account.ts";
+import { isSessionCurrent, type SessionGeneration } from "../accounts/sign-in-sessions.ts";
 import { isClaimable, type KindOfClient } from "../accounts/clients/client-kinds.ts";
 import { FULL_NAME, fullName } from "../accounts/names.ts";
 import type { IdentityProvider } from "../config/providers.ts";

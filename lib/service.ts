@@ -309,6 +309,10 @@ async function build(
           await audit.flush();
           return storage.audit.list(input);
         },
+        async find({ target: [id] }) {
+          await audit.flush();
+          return storage.audit.find(id);
+        },
       }),
       events,
       pages: http.pages,

@@ -6,6 +6,7 @@ import { consentOf } from "../accounts/clients/consents.ts";
 import type { AccountRecord, ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import { isDisabled } from "../accounts/account.ts";
 import { isProvided, type ProviderRules, type ProviderSignIn } from "../accounts/providers.ts";
+import { isSessionCurrent, type SessionGeneration } from "../accounts/sign-in-sessions.ts";
 import { generationAt, generationsOf } from "../accounts/generations.ts";
 import { findRoles } from "../accounts/roles.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
@@ -181,25 +182,6 @@ export async function rolesAtClient(
   client: Client | undefined,
 ): Promise<readonly string[]> {
   return client === undefined ? [] : findRoles(directory, account, clientRecord(client).service);
-}
-
-/** A session of oidc-provider with the account's `sessions_generation` at sign-in. */
-export interface SessionGeneration {
-  generation?: number;
-  /** The second factor was not shown, because the browser is remembered: the sign-in never counts as recent. */
-  remembered?: boolean;
-  /** By a provider that did not say when the person signed in there: the sign-in never counts as recent. */
-  undated?: boolean;
-  atProvider?: ProviderSignIn;
-}
-
-/** Whether a session still counts: it ends when the sessions of its account are ended, and with its last sign-in at a provider. */
-export function isSessionCurrent(
-  { generation, atProvider }: SessionGeneration,
-  account: AccountRecord,
-  rules: ProviderRules,
-): boolean {
-  return generation === account.sessions_generation && isProvided(rules, account, atProvider);
 }
 
 /** The result that the sign-in form reports to oidc-provider. */

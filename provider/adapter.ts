@@ -7,7 +7,7 @@ import type { Artifact, Payload } from "../records/artifacts/artifact.ts";
 import type { GrantGenerations } from "./account.ts";
 import { clientRecord } from "./clients.ts";
 import type { ProviderServices } from "./services.ts";
-import { latestEnd } from "./sessions/sessions.ts";
+import { latestEnd } from "../accounts/sign-in-sessions.ts";
 import type { Unit } from "./unit-of-work.ts";
 
 /** What the adapter asks about clients and codes. */

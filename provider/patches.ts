@@ -7,7 +7,7 @@ import { type Client, type KoaContextWithOIDC, Provider } from "oidc-provider";
 import validateDpop, { checkDpopReplay } from "oidc-provider/lib/helpers/validate_dpop.js";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { isAllowedAddress } from "../accounts/clients/client-kinds.ts";
-import type { SessionGeneration } from "./account.ts";
+import type { SessionGeneration } from "../accounts/sign-in-sessions.ts";
 import { acrAt, amrAt, answeredAcr } from "./authentication.ts";
 import { acrRequestOf } from "./policy.ts";
 import { clientRecord, type SecretCheck } from "./clients.ts";

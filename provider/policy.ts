@@ -1,6 +1,7 @@
 /** When oidc-provider must ask the user: its own rules, and ours. Nothing here writes. */
 import { errors, interactionPolicy, type KoaContextWithOIDC } from "oidc-provider";
-import { isAssigned, isSessionCurrent, type OidcAccount, type SessionGeneration } from "./account.ts";
+import { isSessionCurrent, type SessionGeneration } from "../accounts/sign-in-sessions.ts";
+import { isAssigned, type OidcAccount } from "./account.ts";
 import {
   type AcrRequest,
   addableAcr,

@@ -40,7 +40,8 @@ import { ASSERTION_TOLERANCE_SECONDS, checkAssertion } from "./assertions.ts";
 import { exchangeIn, exchangeOf, serviceContext } from "./exchange.ts";
 import { type ResponseMode, responseMode, SENT_STATE } from "./responses.ts";
 import type { ProviderServices } from "./services.ts";
-import { countSessions, latestEnd, storeSessionUse } from "./sessions/sessions.ts";
+import { latestEnd } from "../accounts/sign-in-sessions.ts";
+import { countSessions, storeSessionUse } from "./sessions/sessions.ts";
 
 /** Paths below each base URL. The table of endpoints says which deployment has which. */
 const routes = {

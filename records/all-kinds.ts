@@ -28,7 +28,7 @@ import {
 } from "./factors/factor-kinds.ts";
 import { IDENTITY } from "./people/identity-kinds.ts";
 import { CONFIRMATION } from "./people/confirmation-kinds.ts";
-import { MAIL } from "./people/mail-kinds.ts";
+import { MAIL, REFUSED_MAIL } from "./people/mail-kinds.ts";
 import { NOTICE_COUNT } from "./people/notices.ts";
 import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "./people/sign-ins.ts";
 import { TRIP } from "./people/trip-kinds.ts";
@@ -68,6 +68,7 @@ export const KINDS: Kinds = collectKinds([
   LANE,
   RECEIVER,
   MAIL,
+  REFUSED_MAIL,
   NOTICE_COUNT,
   FAILED_SIGN_INS,
   SIGNED_IN_BEFORE,

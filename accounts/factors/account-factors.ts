@@ -15,6 +15,7 @@ import { isDisabled } from "../account.ts";
 import { noAccount, withoutSessions, withPassword } from "../account-access.ts";
 import type { AccountWriter, Decide } from "../account-change.ts";
 import type { accounts } from "../operations/accounts.ts";
+import type { CheckedPerson } from "../operations/factors.ts";
 import type { Handlers } from "../operations/operation.ts";
 import {
   canSignIn,
@@ -101,7 +102,7 @@ export function createAccountFactors(
   const remove = (
     sub: string,
     id: string | undefined,
-    { keepSession, generation, keepsLast = false }: OwnFactorChange,
+    { keepSession, generation, keepsLast = false, verified_by }: OwnFactorChange & CheckedPerson,
     caller: Caller,
     isOwner = false,
   ): Promise<ChangedFactors | UnchangedFactors> =>
@@ -125,14 +126,15 @@ export function createAccountFactors(
         return { refused: "required" };
       for (const ref of left.records) tx.remove(ref);
       const record = withoutSessions(left.account);
+      const checked = verified_by === undefined ? {} : { verified_by };
       if (id === undefined) {
         const mails = await changes.notices(tx, before, { change: "all-removed" });
-        return { action: "account.factors_removed", record, keepSession, mails };
+        return { action: "account.factors_removed", record, keepSession, mails, detail: checked };
       }
       const [kind = ""] = left.kinds;
       const { action, detail } = wayOf({ kind }).removed?.(before, id) ?? factorRemoved(kind);
       const mails = await changes.notices(tx, before, { change: `${kind}-removed`, ...detail });
-      return { action, record, keepSession, mails, detail };
+      return { action, record, keepSession, mails, detail: { ...detail, ...checked } };
     });
 
   /** Whether this is an identity of the provider that the account signs in with and with nothing else. */
@@ -267,8 +269,8 @@ export function createAccountFactors(
       return { recovery_codes: [...added.recoveryCodes] };
     },
 
-    async removeFactor({ target: [sub, which], caller }) {
-      const { kind } = await remove(sub, which, {}, caller);
+    async removeFactor({ target: [sub, which], input, caller }) {
+      const { kind } = await remove(sub, which, input, caller);
       if (kind === "last_sign_in_method")
         throw new SignInError(
           "last_sign_in_method",
@@ -277,8 +279,8 @@ export function createAccountFactors(
       return kind === "changed";
     },
 
-    async removeFactors({ target: [sub], caller }) {
-      const { kind } = await remove(sub, undefined, {}, caller);
+    async removeFactors({ target: [sub], input, caller }) {
+      const { kind } = await remove(sub, undefined, input, caller);
       return kind === "changed";
     },
 

@@ -3,7 +3,8 @@ import { createHmac, type KeyObject } from "node:crypto";
 import type { AuditEvent, Refusal } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { Bucket, RateLimits as Counters, LimitAnswer, Rider } from "../../records/rate-limits.ts";
-import type { SignInName } from "../names.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import { namesOf, type SignInName } from "../names.ts";
 import { type LimitName, RATE_LIMITS } from "./limit-table.ts";
 import { callerNetwork, callerNetworks, createNetworkFactors, wideNetwork } from "./networks.ts";
 import type { RateLimits } from "../../config/rate-limits.ts";
@@ -121,8 +122,19 @@ export interface AttemptLimits {
   }): Promise<Attempt>;
   /** A new `Idempotency-Key` of an administrator. Its point is not refunded. */
   idempotencyKey(actor: { readonly kind: string; readonly id?: string }): Promise<Attempt>;
+  /**
+   * The limits that hold an account back now, whoever asks from wherever, with the seconds until they end. Shown to operators
+   * only. Limits of a caller are not among them: nobody knows where the person is.
+   */
+  full(account: Pick<AccountRecord, "sub" | "email" | "username">): Promise<readonly FullLimit[]>;
   /** Revealing that a username is taken. @param asker the `sub` of an account, or the id of a running registration. */
   usernameTaken(asker: string): Promise<Attempt>;
+}
+
+/** A limit without a point left. */
+export interface FullLimit {
+  readonly limit: LimitName;
+  readonly endsIn: number;
 }
 
 /** A request for mail that has consumed its points. */
@@ -365,6 +377,29 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     secondFactor: ({ factor, sub, device }) =>
       consume([bucket(`secondFactor.${factor}`, sub, ...(device === undefined ? [] : ["device", device]))]),
     idempotencyKey: ({ kind, id = "" }) => consume([bucket("idempotencyKeys", kind, id)]),
+    async full(account) {
+      const { sub } = account;
+      const names = namesOf(account).map((name) => ["name", name]);
+      const mail = (["reset", "sign-in"] as const).flatMap((purpose) =>
+        names.flatMap((name) =>
+          (["asked", "sent"] as const).flatMap((what) => [
+            bucket("mail.recipient", what, purpose, ...name),
+            bucket("mail.recipientDaily", what, purpose, ...name),
+          ]),
+        ),
+      );
+      const buckets = [
+        ...names.flatMap((name) => [bucket("signIn.account", ...name), bucket("signIn.guessed", ...name)]),
+        bucket("secondFactor.app", sub),
+        bucket("secondFactor.recovery", sub),
+        bucket("newPasswords", sub),
+        ...mail,
+      ];
+      const answers = await counters.look(buckets);
+      return answers.flatMap(({ allowed, endsIn }, index) =>
+        allowed ? [] : [{ limit: buckets[index]!.limit as LimitName, endsIn }],
+      );
+    },
     usernameTaken: (asker) => consume([bucket("usernames", asker)]),
   };
 }

@@ -61,7 +61,7 @@ export interface PasswordCheck {
 }
 
 /** Failures in a row after which further tries are limited. */
-const FAILURES_BEFORE_LIMIT = 100;
+export const FAILURES_BEFORE_LIMIT = 100;
 
 /** What counting sign-ins and notifying their owner is built from. */
 export type SignInNotices = Pick<

@@ -84,6 +84,11 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
     by: "a registration, a password reset, or a request for a code; and the hundredth wrong password of an account in a row",
     limits: ["registrations", ...MAILS, ...WRONG_PASSWORD],
   },
+  "refused-mail": {
+    by: "mail to an address whose server refuses it",
+    limits: ["registrations", ...MAILS],
+    bound: "one record for each address; it ends 30 days after the last refusal",
+  },
   "notice-count": {
     by: "the hundredth wrong password of an account in a row",
     limits: WRONG_PASSWORD,
@@ -187,6 +192,7 @@ export const ACTIONS_OF_STRANGERS: Readonly<Record<AuditAction, StrangerFact>> =
   "account.attributes_pruned": OPERATOR,
   "account.password_changed": PERSON,
   "account.password_reset": MAIL_CODE,
+  "account.reset_sent": OPERATOR,
   "account.address_restored": MAIL_CODE,
   "account.terms_accepted": PASSWORD,
   "account.rehashed": PASSWORD,

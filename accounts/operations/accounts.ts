@@ -21,6 +21,7 @@ import { searchProblem } from "../search/search-words.ts";
 import { described } from "../../config/documented-schema.ts";
 import { ANY, CHANGES, factorRows, FINDS, HELPS, ONE, SUB } from "./factors.ts";
 import { identityRows } from "./identities.ts";
+import { supportRows } from "./support.ts";
 import { type Facade, NONE, operation, operations } from "./operation.ts";
 
 export const shownAccount = exactly({
@@ -374,6 +375,7 @@ export const accounts = operations("account", {
   }),
   ...factorRows,
   ...identityRows,
+  ...supportRows,
 });
 
 /**

@@ -1,11 +1,11 @@
-/** The operation on the audit log. */
+/** The operations on the audit log. */
 import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
 import { nearestKey } from "../../config/nearest-key.ts";
 import { AUDIT_ACTIONS } from "../../records/audit/actions.ts";
 import { ACTOR_KINDS, type AuditFilter, type AuditRecord } from "../../records/audit/audit-event.ts";
 import { anyString, exactly, integer, ruled } from "../arguments.ts";
-import { type Facade, operation, operations, type Paging } from "./operation.ts";
+import { type Facade, NONE, operation, operations, type Paging } from "./operation.ts";
 
 /** Which records to list, and how many. */
 export interface AuditQuery extends AuditFilter, Paging {}
@@ -74,6 +74,22 @@ export const audit = operations("record", {
     columns: ["at", "action", "actor", "subject", "client", "outcome", "reason", "address"],
     latest: 100,
     example: { target: [], input: { account: "SUB", since: 1_767_225_600 } },
+  }),
+  /**
+   * Shows a record.
+   * @returns `undefined` if there is none, or its time has ended.
+   */
+  find: operation({
+    effect: "read",
+    target: ["record"],
+    input: NONE,
+    output: z.custom<AuditRecord>(),
+    role: "viewer",
+    confirm: "none",
+    audit: [],
+    errors: [],
+    columns: [],
+    example: { target: ["1767225600000000-0123456789ab"], input: {} },
   }),
 });
 

@@ -43,6 +43,18 @@ const codes = exactly({
 export interface NewRecoveryCodes extends Readonly<z.output<typeof codes>> {}
 const newCodes: z.ZodType<NewRecoveryCodes> = codes;
 
+/** How support has checked who is asking. The audit keeps the word. */
+export const VERIFIED_BY = ["in_person", "called_back", "vouched"] as const;
+export type VerifiedBy = (typeof VERIFIED_BY)[number];
+
+/** Input of an operation that takes something from a person who asks for it. */
+export const checkedPerson = exactly({
+  /** How you have checked who is asking: `in_person`, `called_back` on a known number, or `vouched` for by a colleague. */
+  verified_by: z.enum(VERIFIED_BY, { error: "must be in_person, called_back or vouched" }).optional(),
+});
+
+export interface CheckedPerson extends Readonly<z.output<typeof checkedPerson>> {}
+
 export const SUB = "SUB";
 export const ONE = { target: ["sub"], columns: [] } as const;
 export const FINDS = {
@@ -116,7 +128,7 @@ export const factorRows = {
     ...HELPS,
     effect: "remove",
     target: ["sub", "factor"],
-    input: NONE,
+    input: checkedPerson,
     output: NONE,
     confirm: "final",
     audit: ["account.factor_removed"],
@@ -125,7 +137,7 @@ export const factorRows = {
     missing: "second factor",
     path: "factors",
     words: "factors remove",
-    example: { target: [SUB, "app"], input: {} },
+    example: { target: [SUB, "app"], input: { verified_by: "called_back" } },
   }),
   /**
    * Removes all passkeys, the authenticator app and the recovery codes.
@@ -138,7 +150,7 @@ export const factorRows = {
   removeFactors: operation({
     ...HELPS,
     effect: "remove",
-    input: NONE,
+    input: checkedPerson,
     output: NONE,
     confirm: "final",
     audit: ["account.factors_removed"],
@@ -147,7 +159,7 @@ export const factorRows = {
     missing: "second factor",
     path: "factors",
     words: "factors remove-all",
-    example: ANY,
+    example: { target: [SUB], input: { verified_by: "in_person" } },
   }),
   /**
    * Makes new recovery codes, which are shown once.

@@ -44,6 +44,8 @@ export interface Positions {
   readonly attribute: [name: string];
   /** The webhook-id of the delivery */
   readonly id: [id: string];
+  /** The id of a record of the audit */
+  readonly record: [id: string];
   /** service:KEY, group:KEY, portal:KEY or events:KEY */
   readonly receiver: [receiver: string];
 }

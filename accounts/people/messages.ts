@@ -113,7 +113,8 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
               ]),
         ]),
   "confirm-registration": (values) => confirmation(values, "registration"),
-  "reset-password": (values) => confirmation(values, "reset"),
+  "reset-password": (values) =>
+    values.params["by"] === undefined ? confirmation(values, "reset") : sentByOperator(values),
   "confirm-address": (values) => confirmation(values, "newAddress"),
   "known-address": ({ t, links }) => ({
     subject: t("mail.known.subject"),
@@ -193,6 +194,18 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
       advice: "notYou",
     }),
 };
+
+/** A link to a new password that an operator sends. Nobody waits for its code, so it has none. */
+const sentByOperator = ({ t, links, service }: Values): Content => ({
+  subject: t("mail.reset.subject"),
+  blocks: [
+    t("mail.reset.sent", { service }),
+    { label: t("mail.reset.label"), url: links.confirm },
+    t("mail.reset.once"),
+    t("mail.reset.notYou"),
+  ],
+  footer: t("mail.footer"),
+});
 
 /** A code to sign in, or why there is none. The code is never in the subject: locked screens show that. */
 function signInCode(values: Values): Content {

@@ -22,6 +22,11 @@ const TIMES: ReadonlySet<string> = new Set([
   "failing_since",
   "circuit_open_until",
   "oldest_at",
+  "first_used_at",
+  "allowed_at",
+  "sent_at",
+  "expires_at",
+  "since",
 ]);
 
 /** Members that are counts which stop: see `MOST_COUNTED`. */

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { RememberedBrowser } from "../../accounts/factors/remembered-browsers.ts";
 import { section } from "../../config/documented-schema.ts";
 import type { Translator } from "../../core/texts.ts";
-import type { SignInSession } from "../../provider/sessions/sessions.ts";
+import type { SignInSession } from "../../accounts/sign-in-sessions.ts";
 import { shortenedAddress } from "../../records/audit/origin.ts";
 import { browserName, deviceOf } from "../look/browsers.ts";
 import { moments } from "../look/moments.ts";

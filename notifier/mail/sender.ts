@@ -5,10 +5,12 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { inSeconds } from "../../core/clock.ts";
 import type { MailFailure } from "../../core/events.ts";
+import { normalName } from "../../accounts/names.ts";
 import type { RenderMail } from "../../accounts/people/messages.ts";
 import type { AskedHealth } from "../../records/health.ts";
 import type { StorageServices } from "../../records/services.ts";
 import { openMail, type StoredMail } from "../../records/people/mail-kinds.ts";
+import { type MailOutcome, recipientHash } from "../../records/people/outbox.ts";
 import type { Outage } from "../../core/outages.ts";
 import type { Sealer } from "../../core/sealing.ts";
 import { ATTEMPT_TIMEOUT_MS, createMailTransport, MailRefused, type SendMail } from "./transport.ts";
@@ -114,12 +116,15 @@ export class MailSender {
     const { kind } = mail;
     const refusal = await this.#attempt(mail);
     if (refusal === undefined || refusal === "nobody") {
-      const isRemoved = await outbox.remove(mail);
+      const isRemoved = await outbox.remove(mail, refusal === undefined ? this.#outcome(mail) : undefined);
       if (isRemoved && refusal === undefined) events.emit("mail.sent", { kind });
       return;
     }
     const retryAt = refusal.final ? null : this.#retryAt(mail);
-    const isRecorded = await (retryAt === null ? outbox.remove(mail) : outbox.postpone(mail, retryAt));
+    const outcome = refusal.final ? this.#outcome(mail, refusal.code) : undefined;
+    const isRecorded = await (retryAt === null
+      ? outbox.remove(mail, outcome)
+      : outbox.postpone(mail, retryAt));
     if (isRecorded) events.emit("mail.failed", { kind, reason: refusal.code, retry_at: inSeconds(retryAt) });
   }
 
@@ -139,6 +144,12 @@ export class MailSender {
       if (isFault) this.#mailOutage.failed(error);
       return refusal;
     }
+  }
+
+  /** What support is told about the address: see `accounts.diagnose`. */
+  #outcome(mail: StoredMail, refusal?: MailFailure): MailOutcome {
+    const { sealer } = this.#services;
+    return { recipient: recipientHash(sealer, normalName(openMail(sealer, mail).to)), refusal };
   }
 
   async #message(mail: StoredMail): Promise<Parameters<SendMail>[0]> {

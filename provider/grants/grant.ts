@@ -7,6 +7,7 @@ import type { AccountRecord, ApiRecord, ClientRecord } from "../../records/direc
 import type { AccountInternals } from "../../accounts/account.ts";
 import { generationAt } from "../../accounts/generations.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
+import type { SessionGeneration } from "../../accounts/sign-in-sessions.ts";
 import { ownValue } from "../../core/untrusted-keys.ts";
 import { consentOf } from "../../accounts/clients/consents.ts";
 import {
@@ -15,7 +16,6 @@ import {
   isAssigned,
   type GrantGenerations,
   type OidcAccount,
-  type SessionGeneration,
   type SignedIn,
 } from "../account.ts";
 import { CODE_KEPT_SECONDS } from "../adapter.ts";

@@ -1,31 +1,21 @@
 /** The sign-in sessions of an account: where and when each is used, and how their owner ends them. */
 import type { KoaContextWithOIDC, Provider } from "oidc-provider";
-import type { Configuration } from "../../config/configuration.ts";
 import type { StoredArtifact } from "../../records/artifacts/artifact.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import { originOf, systemFamily } from "../../records/audit/origin.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { withoutFailing } from "../../core/events.ts";
-import { isSessionCurrent, type SessionGeneration } from "../account.ts";
+import {
+  type SessionPayload,
+  type SessionUse,
+  type SignInSession,
+  type UsedSession,
+  validSession,
+} from "../../accounts/sign-in-sessions.ts";
 import { acrOf } from "../authentication.ts";
 import { exchangeOf } from "../exchange.ts";
 import type { ProviderServices } from "../services.ts";
-
-/** The last use of a session, as it is stored with it. */
-export interface SessionUse {
-  /** Seconds since the epoch. */
-  readonly at: number;
-  /** Shortened: see `originOf`. */
-  readonly address?: string;
-  readonly browser?: string;
-  readonly system?: string;
-}
-
-/** A session of oidc-provider with its last use. */
-interface UsedSession {
-  use?: SessionUse;
-}
 
 /** A use of a session within this time of the stored one is not stored. */
 const USE_INTERVAL_SECONDS = 300;
@@ -60,18 +50,6 @@ function whereFrom(address: string, userAgent: string | undefined): Omit<Session
   return { ...originOf(address, userAgent), ...(system !== undefined && { system }) };
 }
 
-/** A browser in which the account is signed in. Times are in seconds since the epoch. */
-export interface SignInSession {
-  /** Its public identifier. */
-  readonly uid: string;
-  readonly firstUse: number;
-  readonly lastUse: number;
-  /** The network of the last use. */
-  readonly address?: string;
-  readonly browser?: string;
-  readonly system?: string;
-}
-
 /** A page of sessions. */
 export interface SessionList {
   readonly sessions: readonly SignInSession[];
@@ -101,31 +79,6 @@ export interface SignInSessions {
   keep(uid: string, generation: number, shown?: readonly string[]): Promise<void>;
 }
 
-/** What the end of a session depends on. */
-interface SignedInSession {
-  readonly accountId?: string | undefined;
-  /** When the person signed in, in seconds since the epoch. */
-  readonly loginTs?: number | undefined;
-}
-
-/**
- * When a session ends however much it is used, in seconds since the epoch: never while nobody is signed in, and at once if it has
- * an account but no time of a sign-in.
- */
-export function latestEnd(
-  { accountId, loginTs }: SignedInSession,
-  { sessionMax }: Pick<Configuration["lifetimes"], "sessionMax">,
-): number {
-  if (accountId === undefined) return Infinity;
-  return loginTs === undefined ? -Infinity : loginTs + sessionMax;
-}
-
-/** The members of a session that oidc-provider and this service store. */
-interface SessionPayload extends UsedSession, SignedInSession, Readonly<SessionGeneration> {
-  readonly iat?: number;
-  readonly amr?: readonly string[];
-}
-
 const SESSION = "Session";
 /** Sessions of one page. */
 const LISTED = 50;
@@ -137,23 +90,10 @@ export function createSignInSessions({
   events,
   audit,
 }: Pick<ProviderServices, "configuration" | "storage" | "backchannel" | "events" | "audit">): SignInSessions {
-  const { clock, lifetimes } = configuration;
   const { artifacts } = storage;
 
-  /** The session; `undefined` if it is no longer valid. */
-  function toSession(
-    account: AccountRecord,
-    { uid, accountId, payload }: StoredArtifact,
-  ): SignInSession | undefined {
-    const stored = payload as SessionPayload;
-    const { iat = 0, loginTs, use } = stored;
-    const hasEnded = latestEnd(stored, lifetimes) <= seconds(clock);
-    const isCurrent = isSessionCurrent(stored, account, configuration) && !hasEnded;
-    if (uid === undefined || accountId !== account.sub || loginTs === undefined || !isCurrent)
-      return undefined;
-    const { at = loginTs, ...where } = use ?? {};
-    return { uid, firstUse: iat, lastUse: at, ...where };
-  }
+  const toSession = (account: AccountRecord, found: StoredArtifact): SignInSession | undefined =>
+    validSession(account, found, configuration)?.session;
 
   return {
     async list(account, after) {

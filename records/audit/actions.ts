@@ -125,6 +125,10 @@ const ACTIONS = {
     means:
       "A person who forgot their password set a new one, with a code or link sent by mail; `identities` as above",
   },
+  "account.reset_sent": {
+    about: "account",
+    means: "An operator had a link to choose a new password mailed to the person",
+  },
   "account.address_restored": {
     about: "account",
     means:
@@ -151,11 +155,12 @@ const ACTIONS = {
   },
   "account.factor_removed": {
     about: "account",
-    means: "An authenticator app or a passkey was removed; `factor` says which",
+    means:
+      "An authenticator app or a passkey was removed; `factor` says which, and `verified_by` how an operator checked who was asking",
   },
   "account.factors_removed": {
     about: "account",
-    means: "All second factors and recovery codes of an account were removed",
+    means: "All second factors and recovery codes of an account were removed; `verified_by` as above",
   },
   "account.factors_undone": {
     about: "account",

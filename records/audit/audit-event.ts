@@ -140,6 +140,8 @@ export interface AuditStore {
   append(event: AuditEvent): Promise<void>;
   /** Stores a batch of events in one commit, which a power failure may lose. */
   appendCollected(events: readonly CollectedEvent[]): Promise<void>;
+  /** The record with this id; `undefined` if there is none. */
+  find(id: string): Promise<AuditRecord | undefined>;
   /**
    * @param filter.fits what else must hold.
    * @throws TypeError for an `after` that is not `next` of a page.

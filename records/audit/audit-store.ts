@@ -179,6 +179,10 @@ export function createAuditStore(
     recordOf,
     append: (event) => records.transact((tx) => tx.create(recordOf(event))),
     appendCollected: (events) => records.transact((tx) => storeCollected(tx, events), { relaxed: true }),
+    async find(id) {
+      const found = await records.find(AUDIT.ref(id));
+      return found && toAuditRecord({ key: id, value: found.value as object as Found["value"] });
+    },
     async list({ after, limit, ...filter }) {
       const position = after === undefined ? undefined : parsePosition(after);
       const { oldest, newest } = boundsOf(filter, position, Math.floor(records.clock.now() * 1_000));

@@ -100,6 +100,33 @@ export interface StoredMail {
 /** The `due` of mail that is held until an operator resumes it. */
 export const HELD: number = Number.MAX_SAFE_INTEGER;
 
+/** An address for which the mail server takes no mail. */
+interface RefusedMail {
+  /** A keyed hash of the address. */
+  readonly recipient: string;
+  /** Why: the word that `mail.failed` has. */
+  readonly reason: string;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+}
+
+/** A refusal says little about a mailbox after a month without mail to it. */
+const REFUSAL_KEPT_MS = 30 * 86_400_000;
+
+export const REFUSED_MAIL: Kind<RefusedMail> = defineKind<RefusedMail>({
+  name: "refused-mail",
+  holds: "that the last mail to an address was refused for good",
+  key: "a keyed hash of the address",
+  keyOf: ({ recipient }) => recipient,
+  expires: "with the next mail that is accepted, or 30 days after the last refusal",
+  expiresAt: ({ at }) => at + REFUSAL_KEPT_MS,
+  store: "storage",
+  exported: true,
+  afterRestore: "kept",
+  afterReset: "removed",
+  personal: undefined,
+});
+
 /** The only partition. */
 const ALL = "all";
 

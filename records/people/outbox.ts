@@ -3,8 +3,9 @@
  * `due` into the future, on condition that no other worker did. If it dies, the mail becomes due again.
  */
 import type { Query } from "../../adapters/record-store.ts";
+import type { Sealer } from "../../core/sealing.ts";
 import { PAGE, type Records, type Transaction } from "../records.ts";
-import { AWAITED_BY_DUE, BY_DUE, HELD, MAIL, type StoredMail } from "./mail-kinds.ts";
+import { AWAITED_BY_DUE, BY_DUE, HELD, MAIL, REFUSED_MAIL, type StoredMail } from "./mail-kinds.ts";
 
 /** Counts stop here. */
 const MOST_COUNTED = 10_000;
@@ -20,6 +21,18 @@ interface WaitingMail {
   readonly oldest: number | undefined;
 }
 
+/** What the mail server said for good about a mail to an address. */
+export interface MailOutcome {
+  /** A keyed hash of the address: see {@link recipientHash}. */
+  readonly recipient: string;
+  /** Why it was refused. Left out: it was accepted. */
+  readonly refusal?: string | undefined;
+}
+
+/** What {@link MailOutcome} calls an address. @param name in its normal form. */
+export const recipientHash = (sealer: Pick<Sealer, "hash">, name: string): string =>
+  sealer.hash(JSON.stringify(["mail to", name]));
+
 /** All calls reject with `StorageUnavailable` when the storage fails. */
 export interface Outbox {
   /** Stores a mail that belongs to no account change. A mail about a change is put in the transaction of the change. */
@@ -33,8 +46,13 @@ export interface Outbox {
   claim(limit: number, leaseMs: number, recipientOf?: (mail: StoredMail) => string): Promise<StoredMail[]>;
   /** Ends a claim: the mail is due again at this time. `false` if another worker has taken it over. */
   postpone(claim: StoredMail, due: number): Promise<boolean>;
-  /** Ends a claim: removes the mail. `false` if another worker has taken it over. */
-  remove(claim: StoredMail): Promise<boolean>;
+  /**
+   * Ends a claim: removes the mail. `false` if another worker has taken it over.
+   * @param outcome is remembered for the address. Default: nothing is known.
+   */
+  remove(claim: StoredMail, outcome?: MailOutcome): Promise<boolean>;
+  /** Why the last mail to this address was refused, and when in milliseconds since the epoch; `undefined` if it was not. */
+  refusal(recipient: string): Promise<{ readonly reason: string; readonly at: number } | undefined>;
   /** When the next mail is due, in milliseconds since the epoch; `undefined` if none waits. */
   nextDue(): Promise<number | undefined>;
   waiting(): Promise<WaitingMail>;
@@ -74,13 +92,23 @@ export function createOutbox(records: Records): Outbox {
   const { clock, store } = records;
 
   /** Ends a claim, unless another worker has taken the mail over. */
-  function settle(claim: StoredMail, act: (tx: Transaction, stored: StoredMail) => void): Promise<boolean> {
+  function settle(
+    claim: StoredMail,
+    act: (tx: Transaction, stored: StoredMail) => void | Promise<void>,
+  ): Promise<boolean> {
     return records.transact(async (tx) => {
       const stored = await tx.get(MAIL.ref(claim.id));
       if (stored?.attempts !== claim.attempts || stored.due !== claim.due) return false;
-      act(tx, stored);
+      await act(tx, stored);
       return true;
     }, QUIETLY);
+  }
+
+  async function remember(tx: Transaction, { recipient, refusal: reason }: MailOutcome): Promise<void> {
+    const before = await tx.get(REFUSED_MAIL.ref(recipient));
+    const at = Math.floor(clock.now());
+    if (reason !== undefined) tx.put(REFUSED_MAIL.record({ recipient, reason, at }));
+    else if (before !== undefined) tx.remove(REFUSED_MAIL.ref(recipient));
   }
 
   return {
@@ -105,7 +133,12 @@ export function createOutbox(records: Records): Outbox {
       }, QUIETLY),
     postpone: (claim, due) =>
       settle(claim, (tx, stored) => tx.put(MAIL.record({ ...stored, due: Math.floor(due) }))),
-    remove: (claim) => settle(claim, (tx) => tx.remove(MAIL.ref(claim.id))),
+    remove: (claim, outcome) =>
+      settle(claim, async (tx) => {
+        tx.remove(MAIL.ref(claim.id));
+        if (outcome !== undefined) await remember(tx, outcome);
+      }),
+    refusal: async (recipient) => (await records.find(REFUSED_MAIL.ref(recipient)))?.value,
     async nextDue() {
       const [next] = await records.list<StoredMail>(BY_DUE, 1);
       return next?.value.due;

@@ -13,7 +13,7 @@ import {
 } from "../../records/factors/factor-kinds.ts";
 import { TRIP } from "../../records/people/trip-kinds.ts";
 import { IDEMPOTENCY } from "../../records/administration/idempotency-kinds.ts";
-import { MAIL, type StoredMail } from "../../records/people/mail-kinds.ts";
+import { MAIL, REFUSED_MAIL, type StoredMail } from "../../records/people/mail-kinds.ts";
 import { IDENTITY, identityId } from "../../records/people/identity-kinds.ts";
 import { NOTICE_COUNT } from "../../records/people/notices.ts";
 import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "../../records/people/sign-ins.ts";
@@ -269,6 +269,7 @@ function mainRecords(index: number, now: number): RecordData[] {
     REMOVED_CLIENT.record({ client_id: `removed ${text(index)}` }),
     SEEDED.record({ mark: `seeded-${index}` }),
     REMOVAL.record({ of: "account", id: `gone-${index}`, due: now + index }),
+    REFUSED_MAIL.record({ recipient: `recipient-${index}`, reason: "refused", at: now }),
     NOTICE_COUNT.record({ sub, kind: "new-browser", count: 1, endsAt: now + HOUR }),
     ...(index === 0 ? [SERVICE_KEY.record({ name: "cookie-keys", sealed: text(1) })] : []),
     ...(index === 0

@@ -351,6 +351,7 @@ it("every row that a stranger can cause is attacked, but for registrations, heal
     "passkey",
     "write-probe",
     "notice-count",
+    "refused-mail",
   ];
   expect([...attacked("records"), ...others].toSorted()).toEqual(caused(RECORDS_OF_STRANGERS).toSorted());
   expect([...attacked("actions"), "account.registered"].toSorted()).toEqual(

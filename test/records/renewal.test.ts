@@ -66,6 +66,7 @@ const AFTER_RESTORE: Readonly<Record<string, "kept" | "removed" | Change>> = {
       reason: "held since the storage was restored or promoted, until deliveries resume",
     }),
   mail: (before: Values, after: Values) => expect(after).toEqual({ ...before, due: Number.MAX_SAFE_INTEGER }),
+  "refused-mail": "kept",
   "failed-sign-ins": "kept",
   "notice-count": "kept",
   "account-events": "kept",
