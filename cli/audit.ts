@@ -53,9 +53,9 @@ export const auditCommands: readonly Command[] = [
   {
     words: ["audit", "tail"],
     summary: `prints the last ${FIRST_RECORDS} records, and new ones as they arrive, until it is interrupted`,
-    options: listCommands.flatMap(({ options = [] }) =>
-      options.filter(({ form }) => !/^--(?:since|until|limit)\b/u.test(form)),
-    ),
+    options: listCommands
+      .filter(({ words }) => words.includes("list"))
+      .flatMap(({ options = [] }) => options.filter(({ form }) => !/^--(?:since|until|limit)\b/u.test(form))),
     examples: ["audit tail --json"],
     load: async () => onService(tail),
   },

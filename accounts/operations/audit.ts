@@ -85,11 +85,12 @@ export const audit = operations("record", {
     input: NONE,
     output: z.custom<AuditRecord>(),
     role: "viewer",
+    limited: { role: "viewer", by: "service" },
     confirm: "none",
     audit: [],
     errors: [],
     columns: [],
-    example: { target: ["1767225600000000-0123456789ab"], input: {} },
+    example: { target: ["RECORD"], input: {} },
   }),
 });
 

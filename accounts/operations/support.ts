@@ -1,7 +1,7 @@
 /** The operations for support: why somebody can't sign in, where they are signed in, what they have allowed, a reset by mail. */
 import { z } from "zod";
 import { exactly } from "../arguments.ts";
-import { ANY, CHANGES, FINDS, HELPS, ONE } from "./factors.ts";
+import { ANY, FINDS, HELPS, ONE } from "./factors.ts";
 import { NONE, operation } from "./operation.ts";
 
 /**
@@ -104,6 +104,7 @@ export const supportRows = {
     ...ONE,
     input: NONE,
     output: shownDiagnosis,
+    path: "sign-in-checks",
     example: ANY,
   }),
   /** Lists the browsers in which somebody is signed in, the last used first. Empty, too, if there is no such account. */
@@ -113,6 +114,7 @@ export const supportRows = {
     input: NONE,
     output: z.array(shownSession).readonly(),
     columns: ["first_used_at", "last_used_at", "address", "browser", "system", "amr"],
+    path: "sessions",
     words: "sessions list",
     example: ANY,
   }),
@@ -123,6 +125,7 @@ export const supportRows = {
     input: NONE,
     output: z.array(shownConsent).readonly(),
     columns: ["client", "name", "scopes", "claims", "allowed_at", "last_used_at"],
+    path: "consents",
     example: ANY,
   }),
   /**
@@ -139,7 +142,8 @@ export const supportRows = {
     input: NONE,
     output: shownReset,
     audit: ["account.reset_sent"],
-    errors: [...CHANGES.errors, "not_applicable"],
+    errors: [...HELPS.errors, "not_applicable"],
+    recent: true,
     example: ANY,
   }),
 };

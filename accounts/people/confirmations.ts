@@ -115,10 +115,7 @@ export interface Confirmations {
   /** Stores a confirmation for the time of its purpose, or longer if it is lasting, in place of an earlier one, together with its mail. */
   issue<Extra extends object>(confirmation: NewConfirmation<Extra>): Promise<void>;
   /** The same within a transaction. */
-  issueWithin<Extra extends object>(
-    within: Transaction,
-    confirmation: NewConfirmation<Extra>,
-  ): Promise<void>;
+  issueWithin<Extra extends object>(within: Transaction, confirmation: NewConfirmation<Extra>): Promise<void>;
   /** Makes a link, and stores nothing. */
   prepare<Extra extends object>(wanted: NewLink<Extra>): PreparedLink;
   find<Extra>(by: ConfirmationQuery): Promise<Pending<Extra> | undefined>;

@@ -14,7 +14,12 @@ import { hasSecondFactor, needsSecondFactor } from "../factors/factor.ts";
 import { FAILURES_BEFORE_LIMIT } from "../limits/password-check.ts";
 import { domainOf, namesOf, normalName } from "../names.ts";
 import { onlyProvider } from "../providers.ts";
-import { type Diagnosis, SIGN_IN_CHECKS, type SignInCheck, type SignInCheckCode } from "../operations/support.ts";
+import {
+  type Diagnosis,
+  SIGN_IN_CHECKS,
+  type SignInCheck,
+  type SignInCheckCode,
+} from "../operations/support.ts";
 import type { AccountServices } from "../services.ts";
 import { canSignIn, hasWay, type OwnedWays, usesEmailCodes } from "../ways/ways.ts";
 
@@ -141,10 +146,7 @@ function cause(record: AuditRecord | undefined): Pick<SignInCheck, "since" | "by
 }
 
 /** What stops somebody who does everything right. */
-function stops(
-  holding: ReadonlyMap<SignInCheckCode, SignInCheck>,
-  { account, owned }: Patient,
-): boolean {
+function stops(holding: ReadonlyMap<SignInCheckCode, SignInCheck>, { account, owned }: Patient): boolean {
   if (holding.has("disabled") || holding.has("no_way_in")) return true;
   const limit = holding.get("limited")?.detail["limit"];
   if (typeof limit === "string" && limit.startsWith("signIn.")) return true;
@@ -159,9 +161,7 @@ export async function diagnosisOf(
   owned: OwnedWays,
 ): Promise<Diagnosis> {
   const all = await services.storage.directory.listClients();
-  const clients = all.filter(
-    ({ service }) => service !== null && Object.hasOwn(account.services, service),
-  );
+  const clients = all.filter(({ service }) => service !== null && Object.hasOwn(account.services, service));
   const patient = { account, owned, clients };
   const checks: SignInCheck[] = [];
   for (const code of SIGN_IN_CHECKS) {

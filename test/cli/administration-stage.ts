@@ -165,6 +165,10 @@ export class Office {
       const [key] = await this.objects("keys", "list");
       return example.replace("KID", String(key?.["kid"]));
     }
+    if (/\bRECORD\b/u.test(example)) {
+      const [record] = await this.objects("audit", "list", "--limit", "1");
+      return example.replace("RECORD", String(record?.["id"]));
+    }
     if (example.includes("--user-id")) {
       const person = await this.service.accounts.find(sub);
       return example.replace(/(?<=--user-id )\d+/u, String(person?.user_id));

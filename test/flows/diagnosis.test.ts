@@ -74,6 +74,10 @@ async function diagnose(sub: string): Promise<Diagnosis> {
   return found;
 }
 
+/** The checks that hold. */
+const holding = ({ checks }: Diagnosis): readonly string[] =>
+  checks.flatMap(({ code, holds }) => (holds ? [code] : []));
+
 const newsOf = () => clientAt(running, "openid", NEWS);
 
 /** Enters a name and a password at the sign-in, and waits for the answer. */
@@ -229,7 +233,7 @@ describe("accounts.diagnose", () => {
     const other = await somebody();
     for (let tries = 0; tries < 3; tries += 1) await enter(person.username, "wrong");
     await running.service.accounts.disable(person.sub, BY);
-    const holding = ({ checks }: Diagnosis) => checks.flatMap(({ code, holds }) => (holds ? [code] : []));
+
     expect(holding(await diagnose(person.sub))).toEqual(["disabled", "limited", "address_unconfirmed"]);
     expect(holding(await diagnose(other.sub))).toEqual(["clear"]);
     // Reading consumes no point, and forgets no failure.
@@ -339,15 +343,20 @@ describe("accounts.sendReset", () => {
   });
 
   it.each([
-    ["a disabled account", async () => {
-      const person = await somebody();
-      await running.service.accounts.disable(person.sub, BY);
-      return person;
-    }],
+    [
+      "a disabled account",
+      async () => {
+        const person = await somebody();
+        await running.service.accounts.disable(person.sub, BY);
+        return person;
+      },
+    ],
     ["an account that signs in with its provider only", () => somebody({ email: "alan@corp.example" })],
   ])("is not applicable to %s, and mails nobody [D-ADM-147]", async (_which, arrange) => {
     const { sub, email } = await arrange();
-    await expect(running.service.accounts.sendReset(sub, BY)).rejects.toMatchObject({ code: "not_applicable" });
+    await expect(running.service.accounts.sendReset(sub, BY)).rejects.toMatchObject({
+      code: "not_applicable",
+    });
     await mailed();
     expect(sent.filter(({ to }) => to === email)).toEqual([]);
   });
@@ -363,19 +372,22 @@ it("is not applicable without mail [D-ADM-147]", async () => {
 });
 
 describe("the removal of a factor", () => {
-  it.each(["in_person", "called_back", "vouched"] as const)("records how it was checked who asks: %s [D-ADM-148]", async (verified_by) => {
-    const { sub } = await somebody();
-    const { accounts, audit } = running.service;
-    await accounts.addApp(sub, { secret: SECRET });
-    await addPhone(running, sub, clock);
-    await accounts.removeFactor(sub, "app", { verified_by }, BY);
-    await accounts.removeFactors(sub, { verified_by }, BY);
-    const [all, one] = (await audit.list({ account: sub })).items;
-    expect([all, one]).toMatchObject([
-      { action: "account.factors_removed", actor: OPERATOR, detail: { verified_by } },
-      { action: "account.factor_removed", actor: OPERATOR, detail: { factor: "app", verified_by } },
-    ]);
-  });
+  it.each(["in_person", "called_back", "vouched"] as const)(
+    "records how it was checked who asks: %s [D-ADM-148]",
+    async (verified_by) => {
+      const { sub } = await somebody();
+      const { accounts, audit } = running.service;
+      await accounts.addApp(sub, { secret: SECRET });
+      await addPhone(running, sub, clock);
+      await accounts.removeFactor(sub, "app", { verified_by }, BY);
+      await accounts.removeFactors(sub, { verified_by }, BY);
+      const [all, one] = (await audit.list({ account: sub })).items;
+      expect([all, one]).toMatchObject([
+        { action: "account.factors_removed", actor: OPERATOR, detail: { verified_by } },
+        { action: "account.factor_removed", actor: OPERATOR, detail: { factor: "app", verified_by } },
+      ]);
+    },
+  );
 
   it("takes no other word", async () => {
     const { sub } = await somebody();
