@@ -11,7 +11,7 @@ import { isUuid } from "../config/value-forms.ts";
 import { InvalidArgument, NotFound, SignInError } from "../core/errors.ts";
 import { pagesOf } from "../core/pages.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
-import type { AuditFilter } from "../records/audit/audit-event.ts";
+import type { AuditFilter, AuditRecord } from "../records/audit/audit-event.ts";
 import type { Calls, Noun } from "./tables.ts";
 
 /** What is asked for, not checked yet. */
@@ -112,6 +112,10 @@ export function createLimited(
     apis: async (service, identifier) => (await calls.directory.apis.find(identifier))?.service === service,
     receivers: async (service, receiver) => receiver === receiverOf(service),
     deliveries: async (service, id) => (await calls.notifications.find(id))?.receiver === receiverOf(service),
+    async audit(service, id) {
+      const record = await calls.audit.find(id);
+      return record !== undefined && isOwnRecord(service, await clientsOf(service))(record);
+    },
   };
 
   /** The members of the input that name a service or a client, by the operation. */
@@ -188,10 +192,7 @@ export function createLimited(
     return storage.audit.list({
       ...filter,
       ...window,
-      fits: ({ action, client, subject }) =>
-        client === null
-          ? subject === receiverOf(service) || (subject === service && action.startsWith("service."))
-          : clients.has(client),
+      fits: isOwnRecord(service, clients),
     });
   }
 
@@ -251,6 +252,14 @@ export function createLimited(
     },
   };
 }
+
+/** What happened through the clients of a service, to it, and to its receiver. */
+const isOwnRecord =
+  (service: string, clients: ReadonlySet<string>) =>
+  ({ action, client, subject }: AuditRecord): boolean =>
+    client === null
+      ? subject === receiverOf(service) || (subject === service && action.startsWith("service."))
+      : clients.has(client);
 
 function searchRequired(): SignInError {
   return new SignInError("search_required", "search for a whole e-mail address, a sub or a user_id");

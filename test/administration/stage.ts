@@ -114,6 +114,7 @@ export async function openAdministration(
       await base.audit.flush();
       return storage.audit.list(input);
     },
+    find: ({ target: [id] }) => storage.audit.find(id),
   });
   const calls = {
     accounts,
