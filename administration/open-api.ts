@@ -9,9 +9,10 @@ import {
   type PositionName,
 } from "../accounts/operations/operation.ts";
 import { isRequired, textsOf } from "../config/documented-schema.ts";
-import { ERRORS, type SignInErrorCode } from "../core/errors.ts";
+import { ERRORS } from "../core/errors.ts";
 import { OPERATION_TEXTS } from "./operation-texts.ts";
-import { routeOf, searchPathOf, TABLES } from "./tables.ts";
+import { PROBLEMS } from "./rest/problems.ts";
+import { type Route, routeOf, searchPathOf, TABLES } from "./tables.ts";
 
 /** A part of the document. */
 export type Json = Readonly<Record<string, unknown>>;
@@ -172,26 +173,42 @@ function bodyOf(
   return { required: isNeeded, content: { "application/json": { schema } } };
 }
 
-/** The parameters of the query. A list repeats its name. */
-function queryOf(row: AnyRow, members: Readonly<Record<string, Json>>): Json[] {
-  const schemas = membersOf(row);
-  return Object.entries(members).map(([name, { description, ...schema }]) => ({
+/** A parameter of the query. A list repeats its name. */
+function parameterOf(name: string, { description, ...schema }: Json, isNeeded: boolean): Json {
+  return {
     name,
     in: "query",
-    ...(name in schemas && isRequired(schemas[name]) && { required: true }),
+    ...(isNeeded && { required: true }),
     ...(description !== undefined && { description }),
     schema,
-  }));
+  };
+}
+
+function queryOf(row: AnyRow, members: Readonly<Record<string, Json>>): Json[] {
+  const schemas = membersOf(row);
+  return Object.entries(members).map(([name, schema]) =>
+    parameterOf(name, schema, name in schemas && isRequired(schemas[name])),
+  );
 }
 
 const header = (name: string): Json => ({ $ref: `#/components/parameters/${name}` });
 
+/** Whether its answer is the record with its tag. */
+function isTagged(row: AnyRow, { rows }: AnyTable): boolean {
+  const find = rows["find"];
+  return (
+    find !== undefined && find.deliveries !== true && row.effect !== "list" && row.output === find.output
+  );
+}
+
+/** Whether the change can be meant for one state of a record. */
+function isConditional(row: AnyRow, { rows: { find } }: AnyTable, { named }: Route): boolean {
+  const changes = row.effect !== "read" && row.effect !== "list";
+  return changes && row.target.length > named.length && find !== undefined && find.deliveries !== true;
+}
+
 /** What the operation answers when it works. */
-function answerOf(
-  row: AnyRow,
-  noun: string,
-  components: Components,
-): readonly [status: number, answer: Json] {
+function answerOf(row: AnyRow, { noun, table, components }: Place): readonly [status: number, answer: Json] {
   const isNothing = row.output instanceof z.ZodObject && Object.keys(row.output.shape).length === 0;
   if (row.effect === "remove" || isNothing) return [204, { description: "Done." }];
   const item = components.answer(row.output);
@@ -201,13 +218,11 @@ function answerOf(
       : item["type"] === "array"
         ? { type: "object", properties: { items: item }, required: ["items"] }
         : item;
-  const isTagged =
-    row.target.length > 0 && (row.effect === "read" || row.effect === "change") && row.deliveries !== true;
   return [
     row.effect === "create" ? 201 : 200,
     {
       description: row.effect === "create" ? "It is made." : "Done.",
-      ...(isTagged && { headers: { ETag: { $ref: "#/components/headers/ETag" } } }),
+      ...(isTagged(row, table) && { headers: { ETag: { $ref: "#/components/headers/ETag" } } }),
       content: { "application/json": { schema } },
     },
   ];
@@ -235,11 +250,12 @@ function page(item: Json): Json {
 }
 
 /** The refusals of an operation, by status. */
-function refusals(row: AnyRow, isConditional: boolean): Json {
+function refusals(row: AnyRow, hasBody: boolean, conditional: boolean): Json {
   const statuses = new Set([
     ...EVERYWHERE,
     ...(row.target.length > 0 ? [404] : []),
-    ...(isConditional ? [412] : []),
+    ...(conditional ? [412] : []),
+    ...(hasBody ? [413, 415] : []),
     // A repeat of what is gone, and two of one key at a time.
     ...(["create", "verb"].includes(row.effect) ? [409, 410] : []),
     ...row.errors.map((code) => ERRORS[code]),
@@ -251,22 +267,21 @@ function refusals(row: AnyRow, isConditional: boolean): Json {
   );
 }
 
-function operationOf(
-  noun: string,
-  verb: string,
-  row: AnyRow,
-  table: AnyTable,
-  components: Components,
-): readonly [string, string, Json] {
+/** Where an operation stands. */
+interface Place {
+  readonly noun: string;
+  readonly table: AnyTable;
+  readonly components: Components;
+}
+
+function operationOf(place: Place, verb: string, row: AnyRow): readonly [string, string, Json] {
+  const { noun, table } = place;
   const name = `${noun}.${verb}`;
   const { summary = "", about = "" } = OPERATION_TEXTS.operations[name] ?? {};
-  const { method, path, named, isQuery } = routeOf(noun, verb, row);
+  const route = routeOf(noun, verb, row);
+  const { method, path, named, isQuery } = route;
   const members = inputMembers(name, row);
-  const isConditional =
-    ["change", "verb", "remove"].includes(row.effect) &&
-    row.target.length > 0 &&
-    row.store === undefined &&
-    "find" in table.rows;
+  const conditional = isConditional(row, table, route);
   const parameters = [
     ...row.target
       .filter((each) => !named.includes(each))
@@ -278,11 +293,11 @@ function operationOf(
         schema: { type: "string" },
       })),
     ...(isQuery ? queryOf(row, members) : []),
-    ...(isConditional ? [header("IfMatch")] : []),
+    ...(conditional ? [header("IfMatch")] : []),
     ...(method === "POST" ? [header("IdempotencyKey")] : []),
   ];
   const body = isQuery ? undefined : bodyOf(row, members, named);
-  const [status, answer] = answerOf(row, noun, components);
+  const [status, answer] = answerOf(row, place);
   const description = about
     .split("\n\n")
     .map(withoutCommands)
@@ -299,7 +314,7 @@ function operationOf(
     ...(row.errors.length > 0 && { "x-problems": row.errors }),
     ...(parameters.length > 0 && { parameters }),
     ...(body !== undefined && { requestBody: body }),
-    responses: { [status]: answer, ...refusals(row, isConditional) },
+    responses: { [status]: answer, ...refusals(row, body !== undefined, conditional) },
   };
   return [path, method.toLowerCase(), operation];
 }
@@ -335,6 +350,7 @@ const problem: Json = {
         properties: {
           pointer: { type: "string", description: "A JSON Pointer into the body." },
           parameter: { type: "string", description: "A parameter of the query." },
+          header: { type: "string", description: "A header." },
           detail: { type: "string" },
         },
         required: ["detail"],
@@ -343,7 +359,7 @@ const problem: Json = {
     references: { type: "array", items: { type: "string" }, description: "What still refers to it." },
     request_id: { type: "string", description: "As in the log and in the audit." },
   },
-  required: ["type", "title", "status", "code"],
+  required: ["type", "title", "status", "code", "request_id"],
 };
 
 const TITLES: Readonly<Record<number, string>> = {
@@ -354,23 +370,27 @@ const TITLES: Readonly<Record<number, string>> = {
   409: "Not in this state.",
   410: "What the first request made is gone.",
   412: "The record has changed since it was read.",
+  413: "The body is too large.",
+  415: "The body is no JSON.",
   422: "The input is wrong.",
   429: "Too much in an hour.",
   503: "Try again later.",
 };
 
+function codesOf(status: number): readonly string[] {
+  return Object.entries(PROBLEMS)
+    .filter(([, each]) => each === status)
+    .map(([code]) => `\`${code}\``);
+}
+
 function responses(): Json {
-  const codes = (status: number): readonly string[] =>
-    (Object.keys(ERRORS) as SignInErrorCode[])
-      .filter((code) => ERRORS[code] === status)
-      .map((code) => `\`${code}\``);
   return Object.fromEntries(
     Object.entries(TITLES).map(([status, title]) => [
       `Problem${status}`,
       {
         description: [
           title,
-          ...(codes(Number(status)).length > 0 ? [`Codes: ${codes(Number(status)).join(", ")}.`] : []),
+          ...(codesOf(Number(status)).length > 0 ? [`Codes: ${codesOf(Number(status)).join(", ")}.`] : []),
         ].join(" "),
         ...(["429", "503"].includes(status) && {
           headers: { "Retry-After": { description: "Seconds.", schema: { type: "integer" } } },
@@ -382,9 +402,7 @@ function responses(): Json {
 }
 
 /** OpenAPI 3.1 of everything that has the surface `rest`. @param tables by noun. Default: all. */
-export function openApiDocument(
-  tables: Readonly<Record<string, AnyTable>> = TABLES as unknown as Record<string, AnyTable>,
-): Json {
+export function openApiDocument(tables: Readonly<Record<string, AnyTable>> = TABLES): Json {
   const components = new Components();
   components.named("Problem", problem);
   const paths: Record<string, Record<string, Json>> = {};
@@ -393,7 +411,7 @@ export function openApiDocument(
     const rows = Object.entries(table.rows).filter(([, row]) => isOn(row, "rest"));
     if (rows.length > 0) nouns.push(noun);
     for (const [verb, row] of rows) {
-      const made = [operationOf(noun, verb, row, table, components)];
+      const made = [operationOf({ noun, table, components }, verb, row)];
       const searchPath = searchPathOf(noun, row);
       if (searchPath !== undefined) made.push(searchOf(noun, row, searchPath, made[0]![2]));
       for (const [path, method, operation] of made) paths[path] = { ...paths[path], [method]: operation };

@@ -14,7 +14,6 @@ import {
   membersOf,
   type PositionName,
 } from "../accounts/operations/operation.ts";
-import { textsOf } from "../config/documented-schema.ts";
 
 /** The tables. Their comments are the texts of the commands: see `build/operations.ts`. */
 export const TABLES = {
@@ -95,17 +94,6 @@ export function routeOf(noun: string, verb: string, { effect, target, path }: An
 /** Where a list can be asked for by POST: what somebody looks for must not stand in an address. */
 export function searchPathOf(noun: string, row: AnyRow): string | undefined {
   return row.effect === "list" && "search" in membersOf(row) ? `/v1/${noun}/search` : undefined;
-}
-
-/** A body as the call takes it: bytes travel as Base64. */
-export function fromJson(row: AnyRow, body: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const members = membersOf(row);
-  return Object.fromEntries(
-    Object.entries(body).map(([name, value]) => {
-      const isBytes = Object.hasOwn(members, name) && textsOf(members[name]).option === "bytes";
-      return [name, isBytes && typeof value === "string" ? Buffer.from(value, "base64") : value];
-    }),
-  );
 }
 
 /** The rows of a noun. */

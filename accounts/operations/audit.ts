@@ -83,7 +83,7 @@ export const audit = operations("record", {
     effect: "read",
     target: ["record"],
     input: NONE,
-    output: z.custom<AuditRecord>(),
+    output: record,
     role: "viewer",
     limited: { role: "viewer", by: "service" },
     confirm: "none",

@@ -159,7 +159,8 @@ function answer(ctx: Context, { noun, row }: Address, { result, tag }: Performed
   ctx.status = row.effect === "create" ? 201 : 200;
   const made = row.effect === "create" && row.path === undefined ? nameOf(noun, result) : undefined;
   if (made !== undefined) ctx.set("Location", `/v1/${noun}/${segmentOf(made)}`);
-  ctx.body = result;
+  // A list that is not read in pages.
+  ctx.body = Array.isArray(result) ? { items: result } : result;
 }
 
 /** The identifier of a record. */

@@ -131,16 +131,25 @@ it("makes a client that compiles [D-ADM-2]", async () => {
          const found = await accountsFind(sub);
          if (found.status !== 200) return undefined;
          await accountsUpdate(sub, { name: found.data.surname });
-         // @ts-expect-error there is no such member
-         await accountsUpdate(sub, { nom: "Ada" });
          return found.data;
        }`,
     );
+    await writeFile(
+      join(folder, "wrong.ts"),
+      'import { accountsUpdate } from "./client.ts";\nvoid accountsUpdate("SUB", { nom: "Ada" });',
+    );
     const options = ["--strict", "--noEmit", "--skipLibCheck", "--module", "nodenext", "--target", "es2024"];
     const tsc = join(ROOT, "node_modules/typescript/bin/tsc");
-    const words = [tsc, ...options, "--allowImportingTsExtensions", "--types", "", "use.ts"];
+    const words = [tsc, ...options, "--allowImportingTsExtensions", "--types", "", "use.ts", "wrong.ts"];
     const { stdout, status } = spawnSync(process.execPath, words, { cwd: folder, encoding: "utf8" });
-    expect([stdout, status]).toEqual(["", 0]);
+    // Only what is wrong does not compile.
+    expect(
+      stdout
+        .trim()
+        .split("\n")
+        .filter((line) => /^\S/u.test(line)),
+    ).toEqual([expect.stringMatching(/^wrong\.ts\(2,30\): error TS2353: .*'nom'/u)]);
+    expect(status).not.toBe(0);
   } finally {
     await rm(folder, { recursive: true });
   }

@@ -12,6 +12,7 @@ import type { AccountServices } from "../../accounts/services.ts";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import type { Administrator } from "../../administration/administrator.ts";
 import { createPerform, type Perform, type PerformServices } from "../../administration/perform.ts";
+import { openApiDocument } from "../../administration/open-api.ts";
 import { createRest } from "../../administration/rest/rest.ts";
 import { type SignInServiceConfig } from "../../config/input.ts";
 import { readConfiguration } from "../../config/read.ts";
@@ -142,7 +143,7 @@ export async function openAdministration(
   const rest = createRest({
     perform,
     findToken: async (secret) => tokens.get(secret),
-    openApi: () => ({ openapi: "3.1.0" }),
+    openApi: openApiDocument,
   });
   const app = new Koa();
   app.use(async (ctx) => {
