@@ -61,6 +61,7 @@ export function latestEnd(
 /** The members of a session that oidc-provider and this service store. */
 export interface SessionPayload extends UsedSession, SignedInSession, Readonly<SessionGeneration> {
   readonly iat?: number;
+  readonly acr?: string;
   readonly amr?: readonly string[];
 }
 

@@ -47,11 +47,14 @@ const OWN_KEY = /^own\./;
 const PLACEHOLDER = /\{(\w+)(?:, plural,((?: *\w+ *\{[^{}]*\})+) *)?\}/g;
 const PLURAL_FORM = /(\w+) *\{([^{}]*)\}/g;
 const FOLDER = join(import.meta.dirname, "locales");
+/** The texts of the administration console, a file for each language. */
+const CONSOLE = "console";
 
 /** The languages with a file in `locales/`. */
 export function builtInLocales(): readonly string[] {
   return readdirSync(FOLDER)
-    .map((file) => file.replace(/\.json$/, ""))
+    .filter((file) => file.endsWith(".json"))
+    .map((file) => file.slice(0, -".json".length))
     .toSorted();
 }
 
@@ -83,7 +86,8 @@ export function readTexts(
       continue;
     }
     const replaced = ownValue(copy, locale) ?? {};
-    const own = { ...(isBuiltIn && builtIn(locale)), ...replaced };
+    // Operators read English where a team has only translated what people see.
+    const own = { ...(isBuiltIn ? builtIn(locale) : fileOf(REFERENCE, CONSOLE)), ...replaced };
     const texts = new Map(Object.entries({ ...own, ...added(locale, own), ...replaced }));
     for (const [key, text] of Object.entries(replaced)) {
       const problem = keyProblem(reference, locale, key, text);
@@ -103,8 +107,15 @@ export function readTexts(
   return { translators, problems };
 }
 
-function builtIn(locale: string): Readonly<Record<string, string>> {
-  const texts: Record<string, string> = JSON.parse(readFileSync(join(FOLDER, `${locale}.json`), "utf8"));
+/** All texts of a built-in locale. */
+export function builtIn(locale: string): Readonly<Record<string, string>> {
+  return { ...fileOf(locale), ...fileOf(locale, CONSOLE) };
+}
+
+function fileOf(locale: string, folder: string = ""): Readonly<Record<string, string>> {
+  const texts: Record<string, string> = JSON.parse(
+    readFileSync(join(FOLDER, folder, `${locale}.json`), "utf8"),
+  );
   return texts;
 }
 

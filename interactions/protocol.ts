@@ -5,6 +5,7 @@ import { artifactKey } from "../provider/adapter.ts";
 import type { Artifact } from "../records/artifacts/artifact.ts";
 import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
 import { isDisabled } from "../accounts/account.ts";
+import { ADMINISTRATION_CLIENT } from "../accounts/clients/client.ts";
 import { offersProvider, type ProviderSignIn } from "../accounts/providers.ts";
 import { isSessionCurrent, type SessionGeneration } from "../accounts/sign-in-sessions.ts";
 import { isClaimable, type KindOfClient } from "../accounts/clients/client-kinds.ts";
@@ -240,7 +241,10 @@ export function createSignInProtocol(
     const own = client.service === null;
     // Only the account pages ask the person who is signed in for the password again. Elsewhere it may be somebody else.
     const needsAccount = name === "consent" || name === "continue";
-    const account = needsAccount || (own && name === "login") ? await sessionAccount(found) : undefined;
+    // On the way to the console, nobody learns who is signed in, and everybody shows everything.
+    const operatorsOnly = client.client_id === ADMINISTRATION_CLIENT;
+    const knowsAccount = needsAccount || (own && !operatorsOnly && name === "login");
+    const account = knowsAccount ? await sessionAccount(found) : undefined;
     if (needsAccount && account === undefined) return undefined;
     const artifact = units.required().known(INTERACTION, artifactKey(uid));
     const stored: SignInState = artifact?.state ?? {};
@@ -274,7 +278,8 @@ export function createSignInProtocol(
       ...(params[OWN_WAYS] !== undefined && account && hasWay(account, outranksMail) && { byOwnWay: true }),
       ...ageOf(params),
       ...(client.providers_mfa === true && { acceptsProviderMfa: true }),
-      ...(name !== "consent" && providersFor(configuration.providers, client, params)),
+      ...(operatorsOnly && { operatorsOnly }),
+      ...(name !== "consent" && !operatorsOnly && providersFor(configuration.providers, client, params)),
       ...(name === "continue" && isForDevice(clients.kindOf(client), params) && { forDevice: true }),
       ...sealed(ctx, found, exp * 1_000, stored),
       ...(loginHint === undefined ? {} : { loginHint }),

@@ -27,6 +27,8 @@ import { createLogger, droppedLines } from "../core/logger.ts";
 import { createMetrics } from "../core/metrics.ts";
 import type { Outage } from "../core/outages.ts";
 import { type Repeating, startRepeating } from "../core/repeating.ts";
+import { consoleSurface } from "../administration/console/console.ts";
+import { performOn } from "../administration/console/stand-ins.ts";
 import type { Pages } from "../interactions/page.ts";
 import { createInteractions, type Interactions } from "../interactions/own-routes.ts";
 import type { Notifications } from "../notifier/operations.ts";
@@ -267,9 +269,32 @@ async function build(
     );
     const { currentProvider } = http;
     const routes = createRoutes(http);
+    const keyCalls = createKeys(keys, () => storage.secrets.read());
+    const auditLog = facade(auditTable, {
+      async list({ input }) {
+        // The list includes what this process has collected.
+        await audit.flush();
+        return storage.audit.list(input);
+      },
+      async find({ target: [id] }) {
+        await audit.flush();
+        return storage.audit.find(id);
+      },
+    });
+    const calls = {
+      accounts,
+      clients,
+      directory,
+      notifications: notifier.notifications,
+      audit: auditLog,
+      keys: keyCalls,
+    };
     const administration = createAdministration(
       { ...base, onRequest: logRequest },
-      { rest: async () => undefined, console: async () => undefined },
+      {
+        rest: async () => undefined,
+        console: consoleSurface({ ...http, perform: performOn(calls), mayOpenConsole: () => true }),
+      },
     );
     if (isServer) {
       const history = await watchHistory(
@@ -303,21 +328,11 @@ async function build(
       clients,
       directory,
       notifications: notifier.notifications,
-      audit: facade(auditTable, {
-        async list({ input }) {
-          // The list includes what this process has collected.
-          await audit.flush();
-          return storage.audit.list(input);
-        },
-        async find({ target: [id] }) {
-          await audit.flush();
-          return storage.audit.find(id);
-        },
-      }),
+      audit: auditLog,
       events,
       pages: http.pages,
       interactions: createInteractions(http, (ctx) => routes.locate(ctx)),
-      keys: createKeys(keys, () => storage.secrets.read()),
+      keys: keyCalls,
       get provider() {
         return currentProvider().provider;
       },

@@ -10,6 +10,9 @@ export const ACCOUNT_CLIENT = "sign-in-service.account";
 /** The internal client of the console with `profile: strict`. It needs a second factor. */
 export const CONSOLE_CLIENT = "sign-in-service.console";
 
+/** The internal client of the administration console, which is no page of the service: it has an address of its own. */
+export const ADMINISTRATION_CLIENT = "sign-in-service.administration";
+
 /** A client that the pages of the service use to sign people in. It has no secret, because nobody else uses it. */
 export interface InternalClient {
   readonly client_id: string;

@@ -43,6 +43,8 @@ export interface PasswordTry {
    * points are consumed before anything is looked up.
    */
   readonly device?: (account: DeviceAccount) => string | undefined;
+  /** Whose password counts: the right one of somebody else is like a wrong one. Default: everybody's. */
+  readonly isFor?: (account: Pick<AccountRecord, "sub">) => boolean;
 }
 
 export type CheckedPassword =
@@ -99,7 +101,7 @@ export function createPasswordCheck({
   }
 
   return {
-    async check({ source, name: typed, password, party, limit, device: deviceOf }) {
+    async check({ source, name: typed, password, party, limit, device: deviceOf, isFor = () => true }) {
       const name = readName(typed);
       // No account can have a name that is too long, so nothing is guessed.
       const subject = name === undefined ? undefined : failureSubject(key, name);
@@ -114,7 +116,7 @@ export function createPasswordCheck({
         const { ok, refusal = "credentials" } = await accounts.authenticateRecord(record, password, party);
         // A client can't ask for a second factor, so nobody learns whether the password was right.
         const isHalf = ok && source === "password_grant" && record !== undefined && hasSecondFactor(record);
-        if (!ok || record === undefined || isHalf) {
+        if (!ok || record === undefined || isHalf || !isFor(record)) {
           if (subject !== undefined) await addFailure(source, subject, record);
           return { kind: "refused", reason: refusal, record };
         }

@@ -1,7 +1,5 @@
 /** Every page and mail with realistic data, for the contact sheet and the browser tests. */
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
-import { builtInLocales } from "../../core/texts.ts";
+import { builtIn, builtInLocales } from "../../core/texts.ts";
 import type { Pages } from "../../interactions/page.ts";
 import { createPages, type PageSettings } from "../../interactions/pages.ts";
 import { samples } from "../../interactions/samples/samples.ts";
@@ -13,17 +11,14 @@ export const RIGHT_TO_LEFT = "qaa";
 /** The languages of the contact sheet: the built-in ones and the made-up one. */
 export const LANGUAGES: readonly string[] = [...builtInLocales(), RIGHT_TO_LEFT];
 
-const ENGLISH = join(import.meta.dirname, "../../core/locales/en.json");
-
 type Shown = Partial<Pick<PageSettings, "locales" | "theme">>;
 
 /** A service with a help page, a privacy policy and terms. */
 function settings({ locales = LANGUAGES, theme = {} }: Shown): PageSettings {
-  const english: Record<string, string> = JSON.parse(readFileSync(ENGLISH, "utf8"));
   return {
     locales,
     views: [],
-    copy: locales.includes(RIGHT_TO_LEFT) ? { [RIGHT_TO_LEFT]: { ...english, direction: "rtl" } } : {},
+    copy: locales.includes(RIGHT_TO_LEFT) ? { [RIGHT_TO_LEFT]: { ...builtIn("en"), direction: "rtl" } } : {},
     theme,
     links: {
       help: "https://example.org/{locale}/help",

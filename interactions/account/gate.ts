@@ -5,7 +5,7 @@ import { ACCOUNT_CLIENT, CONSOLE_CLIENT } from "../../accounts/clients/client.ts
 import { hasSecondFactor } from "../../accounts/factors/factor.ts";
 import { isByMailAlone } from "../../accounts/ways/ways.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import { seconds } from "../../core/clock.ts";
+import { type Clock, seconds } from "../../core/clock.ts";
 import type { AccountRequest } from "../../provider/pages.ts";
 import { ACR_MFA, satisfies } from "../../provider/authentication.ts";
 import type { FindSignedIn, SignedIn } from "../../provider/account.ts";
@@ -82,6 +82,13 @@ const RECENT_SECONDS = 300;
 const isByProvider = ({ account, amr = [] }: SignedIn): boolean =>
   hasWay(account, outranksMail) && !hasShown(amr, outranksMail);
 
+/** Whether somebody has signed in within the last five minutes, with everything that the account asks for. */
+export function isRecent({ account, acr, amr = [], signedInAt, undated }: SignedIn, clock: Clock): boolean {
+  if (undated || isByMailAlone(amr, account)) return false;
+  if (hasSecondFactor(account) && !satisfies(acr, ACR_MFA)) return false;
+  return seconds(clock) - signedInAt <= RECENT_SECONDS;
+}
+
 export function createAccountGate(
   { pages, clock }: Pick<PageServices, "pages" | "clock">,
   { findSignedIn, returns }: { readonly findSignedIn: FindSignedIn; readonly returns: ReturnPaths },
@@ -111,12 +118,6 @@ export function createAccountGate(
     return { kind: "sign-in", location: isHead ? deployment.url + wanted : signInUrl(ctx, wanted, more) };
   }
 
-  function isRecent({ account, acr, amr = [], signedInAt, undated }: SignedIn): boolean {
-    if (undated || isByMailAlone(amr, account)) return false;
-    if (hasSecondFactor(account) && !satisfies(acr, ACR_MFA)) return false;
-    return seconds(clock) - signedInAt <= RECENT_SECONDS;
-  }
-
   function find(ctx: ServiceContext): Promise<SignedIn | undefined> {
     const { secure } = ctx.exchange.deployment;
     return findSignedIn({ req: ctx.req, res: ctx.res, secure });
@@ -137,7 +138,7 @@ export function createAccountGate(
     enter,
     async enterRecently(ctx, request, { unsaved, byOwnWay = false } = {}) {
       const signedIn = await enter(ctx, request, unsaved);
-      if (signedIn === undefined || (isRecent(signedIn) && !(byOwnWay && isByProvider(signedIn))))
+      if (signedIn === undefined || (isRecent(signedIn, clock) && !(byOwnWay && isByProvider(signedIn))))
         return signedIn;
       const more = { prompt: "login", ...(byOwnWay && { [OWN_WAYS]: "1" }) };
       send(ctx, pages, toSignIn(ctx, wantedBy(ctx, request, unsaved), more));

@@ -14,6 +14,7 @@ const LAYOUT_SHEETS: ReadonlyMap<string, readonly string[]> = new Map([
   ["", ["style-sign-in.css"]],
   ["account", ["style-signed-in.css", "style-account.css"]],
   ["wide", ["style-signed-in.css", "style-wide.css"]],
+  ["console", ["style-signed-in.css", "style-wide.css", "style-console.css"]],
 ]);
 const SCRIPT_FILE = "pages.js";
 /** What `sign-in-service/browser` exports. The script begins with it, also a team's own. */

@@ -257,8 +257,10 @@ const sentTo = ({ state: { email } }: RunningSignIn): string =>
   email === undefined ? "" : shownEmail(email);
 
 /** Where the person continues to. Nobody knows the client of the account pages by name. */
-const purposeOf = (t: Translator, { signIn: { client } }: PresentStep): string =>
-  client.own ? t("lead.account") : t("lead", { client: client.name });
+const purposeOf = (t: Translator, { signIn: { client, operatorsOnly } }: PresentStep): string => {
+  if (operatorsOnly) return t("lead.console");
+  return client.own ? t("lead.account") : t("lead", { client: client.name });
+};
 
 /** The name of the provider that the person came back from. */
 const backFrom = (t: Translator, step: PresentStep): string => cameBack(step, t.locale)?.name ?? "";

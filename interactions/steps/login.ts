@@ -47,6 +47,7 @@ export const login: Step = {
   passkey: (signIn, services) =>
     firstPage(signIn).asks === "nothing" ? undefined : everything.passkey(signIn, services),
   alternatives(signIn) {
+    if (signIn.operatorsOnly) return [];
     const { asks } = firstPage(signIn);
     if (asks === "nothing") return [];
     return asks === "name" ? ["register"] : ["forgot-password", "email-code", "register"];

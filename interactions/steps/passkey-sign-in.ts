@@ -8,7 +8,7 @@ import { ANONYMOUS } from "../../records/audit/audit-event.ts";
 import { noteFailure } from "../../accounts/limits/attempt-limits.ts";
 import { seconds } from "../../core/clock.ts";
 import type { Passkeys } from "../../accounts/factors/passkeys.ts";
-import { proceed } from "./sign-in.ts";
+import { mayEnter, proceed } from "./sign-in.ts";
 import {
   type Entry,
   type Outcome,
@@ -57,7 +57,7 @@ export async function signInWithPasskey(
   const { loginChallenge, challenge: _challenge, passkey: _request, proven: _proven, ...rest } = signIn.state;
   if (secondFactors.passkeys === undefined || loginChallenge === undefined) return { kind: "gone" };
   const result = await secondFactors.passkeys.use(parsed(values.get("credential")), loginChallenge, sub);
-  if (result.kind === "right") {
+  if (result.kind === "right" && mayEnter(signIn, result.account, services)) {
     const { account, backupEligible } = result;
     return proceed(entry, services, account, {
       at: seconds(configuration.clock),

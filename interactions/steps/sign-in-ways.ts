@@ -32,12 +32,14 @@ export const SIGN_IN_WAYS: readonly SignInWay[] = [password, passkeyWay, provide
 
 /** The ways that can be used now. The one that this browser used comes first. */
 export function waysAt(signIn: RunningSignIn, step: SignInStep): readonly SignInWay[] {
-  const { account, prefers, byOwnWay = false } = signIn;
+  const { account, prefers, byOwnWay = false, operatorsOnly = false } = signIn;
   const isFirst = ({ kind }: SignInWay): boolean => kind === prefers;
   const isEnough = ({ kind }: SignInWay): boolean =>
     step === "login" ||
     (account?.ways.includes(kind) === true && (!byOwnWay || wayOf({ kind }).outranksMail));
-  return SIGN_IN_WAYS.filter((way) => way.isOpen(signIn, step) && isEnough(way)).toSorted(
+  // A mailbox, or another provider, opens no console.
+  const isHere = (way: SignInWay): boolean => !operatorsOnly || wayOf(way).outranksMail;
+  return SIGN_IN_WAYS.filter((way) => way.isOpen(signIn, step) && isHere(way) && isEnough(way)).toSorted(
     (one, other) => Number(isFirst(other)) - Number(isFirst(one)),
   );
 }

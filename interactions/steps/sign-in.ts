@@ -22,6 +22,7 @@ import type { AccountRecord } from "../../records/directory/directory.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import { whoseLimit } from "../../accounts/limits/limit-table.ts";
 import { hasShown, isByMailAlone, isReplaceable, kindsOf, outranksMail } from "../../accounts/ways/ways.ts";
+import { isOperator } from "../../config/operators.ts";
 import { wideNetwork } from "../../accounts/limits/networks.ts";
 import { linkingOf, linkingStep } from "./linking.ts";
 import {
@@ -98,6 +99,7 @@ export async function checkPassword(
     party: wideNetwork(address),
     limit: (limited, known) => limits.signIn({ ...limited, address, device: known }),
     ...(devices.has(ctx) && { device: (account) => devices.readAtForm(ctx, account) }),
+    isFor: (account) => mayEnter(signIn, account, services),
   });
   const failed = { ...callerOf(ctx, ANONYMOUS), action: ACTION, client: client_id } as const;
   if (checked.kind === "limited") {
@@ -115,6 +117,15 @@ export async function checkPassword(
   }
   services.units.required().refund(checked.attempt);
   return then(checked.record);
+}
+
+/** Whether what somebody has shown counts at this client: at the console, only that of operators does. */
+export function mayEnter(
+  { operatorsOnly }: Pick<RunningSignIn, "operatorsOnly">,
+  { sub }: Pick<AccountRecord, "sub">,
+  { configuration }: Pick<StepServices, "configuration">,
+): boolean {
+  return operatorsOnly !== true || isOperator(configuration, sub);
 }
 
 /** The words for a limit of a name, with the ways that it does not touch: see the texts `problem.limited.name…`. */

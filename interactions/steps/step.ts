@@ -217,6 +217,8 @@ export interface RunningSignIn {
   readonly extendable?: true;
   /** The client accepts that a provider has asked for a second factor. */
   readonly acceptsProviderMfa?: true;
+  /** It leads to the console: for everybody but operators, everything that they show is wrong. */
+  readonly operatorsOnly?: true;
   /** How old the sign-in may be, in seconds; 0: the request wants a new one. */
   readonly maxAge?: number;
 }

@@ -2,6 +2,7 @@
 import type { KoaContextWithOIDC, Provider } from "oidc-provider";
 import type { StoredArtifact } from "../../records/artifacts/artifact.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
+import { isDisabled } from "../../accounts/account.ts";
 import { originOf, systemFamily } from "../../records/audit/origin.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
@@ -13,6 +14,7 @@ import {
   type UsedSession,
   validSession,
 } from "../../accounts/sign-in-sessions.ts";
+import type { SignedIn } from "../account.ts";
 import { acrOf } from "../authentication.ts";
 import { exchangeOf } from "../exchange.ts";
 import type { ProviderServices } from "../services.ts";
@@ -66,6 +68,8 @@ export interface SignInSessions {
   list(account: AccountRecord, after?: string): Promise<SessionList>;
   /** The one with this `uid`. */
   find(account: AccountRecord, uid: string): Promise<SignInSession | undefined>;
+  /** What this account has shown in the session with this `uid`; `undefined` if it no longer has it, or is disabled. */
+  signedIn(sub: string, uid: string): Promise<SignedIn | undefined>;
   /**
    * Ends one session: its clients get a logout token; codes and tokens stay valid.
    * @returns false if the account has no such session.
@@ -106,6 +110,25 @@ export function createSignInSessions({
     async find(account, uid) {
       const found = await artifacts.findByUid(SESSION, uid);
       return found && toSession(account, found);
+    },
+
+    async signedIn(sub, uid) {
+      const [account, found] = await Promise.all([
+        storage.directory.findAccount(sub),
+        artifacts.findByUid(SESSION, uid),
+      ]);
+      if (account === undefined || isDisabled(account) || found === undefined) return undefined;
+      if (toSession(account, found) === undefined) return undefined;
+      const { loginTs: signedInAt = 0, acr, amr, undated, atProvider } = found.payload as SessionPayload;
+      return {
+        account,
+        session: uid,
+        signedInAt,
+        ...(undated === true && { undated }),
+        ...(acr !== undefined && { acr }),
+        ...(amr !== undefined && { amr }),
+        ...(atProvider !== undefined && { atProvider }),
+      };
     },
 
     async end(sub, uid, { caller, reason }) {

@@ -2,22 +2,20 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
-import { readTexts } from "../../core/texts.ts";
+import { builtIn, builtInLocales, readTexts } from "../../core/texts.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const FOLDER = join(ROOT, "core/locales");
 
-const LOCALES = readdirSync(FOLDER).map((file) => file.replace(/\.json$/, ""));
+const LOCALES = builtInLocales();
 
-function textsOf(locale: string): ReadonlyMap<string, string> {
-  return new Map(Object.entries(JSON.parse(readFileSync(join(FOLDER, `${locale}.json`), "utf8"))));
-}
+const textsOf = (locale: string): ReadonlyMap<string, string> => new Map(Object.entries(builtIn(locale)));
 
 const ENGLISH = textsOf("en");
 
 /** Keys that are put together from two variables, so that nothing can be found in the sources. */
 const COMPUTED =
-  /^(?:(?:gender|boolean)\.\w+|[\w-]+\.submit|(?:login|reauthenticate)\.provider|(?:login|email-code|(?:forgot|new)-password)\.(?:username|password)|(?:hint\.)?(?:second-factor|enrol)\.code|second-factor\.remember|enrol\.(?:name|passkey)|(?:device|email|link-account|methods|profile)\.problem\.[\w-]+)$/;
+  /^(?:admin\.hint\.receiver\.\w+|(?:gender|boolean)\.\w+|[\w-]+\.submit|(?:login|reauthenticate)\.provider|(?:login|email-code|(?:forgot|new)-password)\.(?:username|password)|(?:hint\.)?(?:second-factor|enrol)\.code|second-factor\.remember|enrol\.(?:name|passkey)|(?:device|email|link-account|methods|profile)\.problem\.[\w-]+)$/;
 
 /** Texts that are the same in every language. */
 const INTERNATIONAL: ReadonlySet<string> = new Set([
@@ -34,7 +32,15 @@ const INTERNATIONAL: ReadonlySet<string> = new Set([
 function keysInSources(): { readonly literals: ReadonlySet<string>; readonly templates: readonly RegExp[] } {
   const literals = new Set<string>();
   const templates = new Set<string>();
-  for (const folder of ["accounts", "core", "interactions", "lib", "notifier", "provider"]) {
+  for (const folder of [
+    "accounts",
+    "administration",
+    "core",
+    "interactions",
+    "lib",
+    "notifier",
+    "provider",
+  ]) {
     const files = readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" });
     for (const file of files.filter((each) => /\.(?:ts|ejs)$/.test(each))) {
       const source = readFileSync(join(ROOT, folder, file), "utf8");
@@ -61,6 +67,15 @@ const placeholdersOf = (text: string): string[] =>
 const NUMBERS = [...Array.from({ length: 130 }, (_, number) => number), 1_000, 1_001];
 
 describe("the texts of the pages and of mail", () => {
+  it("are in one file each: those of the console in theirs", () => {
+    for (const locale of LOCALES) {
+      const [people, operators] = ["", "console"].map((folder) =>
+        Object.keys(JSON.parse(readFileSync(join(FOLDER, folder, `${locale}.json`), "utf8"))),
+      );
+      expect(operators?.filter((key) => people?.includes(key))).toEqual([]);
+    }
+  });
+
   it("are all used", () => {
     const { literals, templates } = keysInSources();
     const unused = [...ENGLISH.keys()].filter(

@@ -1,8 +1,9 @@
 /** Pages and views for the tests. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "@jest/globals";
+import { builtIn } from "../../core/texts.ts";
 import type { Pages } from "../../interactions/page.ts";
 import { createPages, type PageSettings } from "../../interactions/pages.ts";
 import { samples } from "../../interactions/samples/samples.ts";
@@ -28,8 +29,8 @@ export function everyPage(pages: Pages, locale: string, text = "harmless"): Map<
 }
 
 /** The built-in texts of a locale. */
-export function localeFile(locale: string): Record<string, string> {
-  return JSON.parse(readFileSync(join(SOURCES, "../core/locales", `${locale}.json`), "utf8"));
+export function localeFile(locale: string): Readonly<Record<string, string>> {
+  return builtIn(locale);
 }
 
 /** A folder of a team's own views. It is removed after the tests of the file. */

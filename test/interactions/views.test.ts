@@ -47,6 +47,8 @@ describe("the texts", () => {
         "profile\\.(?:gender|locale|problem|section)",
         "console\\.(?:state|action|result|reason|error|empty)",
         "provider-problem",
+        // The console's: `test/core/locales.test.ts` looks for their keys.
+        "admin",
       ].join(
         "|",
       )})\\.|^[a-z-]+\\.(?:title|submit|username|password|code|name|passkey|remember|provider)$|^login\\.(?:name|proof|nothing)\\.[a-z]+$|^account\\.home$|^mail\\.[a-z]+\\.(?:subject|what|notYou)$`,
@@ -118,17 +120,19 @@ describe("the built-in views", () => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
       const partial = new RegExp(
         [
-          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|buttons|step-foot|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes|form-token|last-provider|providers|continue-to|change|came-back|bond|linked-accounts)"\)$`,
+          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|buttons|step-foot|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes|form-token|last-provider|providers|continue-to|change|came-back|bond|linked-accounts|console-head|console-foot)"\)$`,
           String.raw`^include\("field", \{ field \}\)$`,
           String.raw`^include\("account-form", \{ form \}\)$`,
           String.raw`^include\("address", \{ address: (?:account|marked|asked|username|cameBack\.email|item\.email) \}\)$`,
           String.raw`^include\("api-lists", \{ apis: each\.apis \}\)$`,
           String.raw`^include\("page-links", \{ first, next \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,
-          String.raw`^include\("icon", \{ icon: (?:"\w+"|page|pageIcon|each\.device) \}\)$`,
+          String.raw`^include\("icon", \{ icon: (?:"\w+"|page|pageIcon|each\.(?:device|icon)|icon)(?:, tone)? \}\)$`,
           String.raw`^include\("mark", \{ look: (?:provider\.look|item\.look|cameBack\.preset) \}\)$`,
           String.raw`^include\("provider-button", \{ provider(?:: providers\.last, described: "again")? \}\)$`,
           String.raw`^include\("account-method", \{ method \}\)$`,
+          String.raw`^include\("console-value", \{ value(?:: cell)? \}\)$`,
+          String.raw`^include\("console-field", \{ field(?:: typed)? \}\)$`,
           String.raw`^include\("field-problem", \{ name: (?:"\w+"|field\.name) \}\)$`,
         ].join("|"),
       );

@@ -1,0 +1,239 @@
+/** The page of an operation: the form for its input, or the confirmation that it needs, and what it answers once. */
+import type { AnyRow } from "../../../accounts/operations/operation.ts";
+import {
+  InvalidArgument,
+  NotFound,
+  SignInError,
+  StillReferenced,
+  StorageUnavailable,
+} from "../../../core/errors.ts";
+import { type Form, type FormProblem, formLocals } from "../../../interactions/forms.ts";
+import type { ConsoleAnswer, ConsoleRequest, Crumb } from "../request.ts";
+import { segmentOf } from "../request.ts";
+import { nameOf } from "../entries.ts";
+import { type ConsoleField, fieldsOf, inputFrom, problemsAt, UnreadableField } from "./fields.ts";
+import { memberLabel } from "./values.ts";
+import { consequences, oneOf, refusalText, verbLabel } from "./words.ts";
+
+/** What the page of an operation is about. */
+export interface Acting {
+  readonly noun: string;
+  /** The entry of its pages. */
+  readonly entry: string;
+  readonly verb: string;
+  readonly row: AnyRow;
+  /** What it is about: of one that makes something, nothing yet. */
+  readonly target: readonly string[];
+  /** The record as it is, and the tag of its version. */
+  readonly record?: Readonly<Record<string, unknown>>;
+  readonly tag?: string | undefined;
+  /** What the record is called. */
+  readonly name?: string;
+  /** The view, if it has one of its own, and what that prints besides. */
+  readonly view?: string;
+  readonly locals?: Readonly<Record<string, unknown>>;
+  /** Members that have no field. */
+  readonly without?: readonly string[];
+}
+
+/** The member in which a person types what identifies the record. */
+const TYPED = "typed";
+
+/** Whether what is made is named by the person, as `key`. */
+const isNamed = ({ effect, target }: AnyRow): boolean => effect === "create" && target.length > 0;
+
+/** The address of the page of an operation, on a record or on a list. */
+export const addressOf = (path: string, verb: string, more: Readonly<Record<string, string>> = {}): string =>
+  `${path}?${new URLSearchParams({ do: verb, ...more })}`;
+
+/** The fields of the form: the name of what is made, and the members of the input. */
+function allFields(
+  request: ConsoleRequest,
+  { row, record, without = [] }: Acting,
+  filled?: Form,
+): ConsoleField[] {
+  const { t } = request;
+  const named = isNamed(row)
+    ? row.target.map((name) => ({
+        name,
+        label: memberLabel(t, name),
+        kind: "text" as const,
+        required: true,
+        hint: t.has(`admin.hint.${name}`) ? t(`admin.hint.${name}`) : "",
+        group: "",
+        value: filled?.get(name) ?? "",
+      }))
+    : [];
+  const members = fieldsOf(t, row, { ...(filled && { filled }), ...(record && { record }) });
+  return [...named, ...members.filter(({ name }) => !without.includes(name))];
+}
+
+/** What is wrong with what was sent. */
+interface Refused {
+  readonly filled: Form;
+  readonly problems: readonly FormProblem[];
+  readonly status: number;
+}
+
+/** The page before the operation. */
+export function formAnswer(request: ConsoleRequest, acting: Acting, refused?: Refused): ConsoleAnswer {
+  const { t, path, here: to } = request;
+  const { noun, verb, row, name, tag } = acting;
+  const fields = allFields(request, acting, refused?.filled);
+  const problems = refused?.problems ?? [];
+  const isTyped = row.confirm === "typed";
+  const label = verbLabel(t, noun, verb);
+  return {
+    kind: "page",
+    view: acting.view ?? "console-act",
+    heading: label,
+    ...(name !== undefined && { lead: name }),
+    crumbs: crumbsOf(request, acting),
+    ...(refused && { status: refused.status }),
+    locals: {
+      ...formLocals(t, [], problems),
+      action: to,
+      csrf: request.token(to),
+      tag: refused?.filled.get("tag") ?? tag ?? "",
+      fields,
+      groups: [...Map.groupBy(fields, ({ group }) => group)].map(([legend, inner]) => ({
+        legend,
+        fields: inner,
+      })),
+      consequences: consequences(t, noun, verb),
+      isFinal: row.confirm === "final" || isTyped,
+      typed: isTyped && {
+        name: TYPED,
+        kind: "text",
+        required: true,
+        options: undefined,
+        hint: "",
+        label: t("admin.typed.label", { name: typedName(acting) }),
+        value: refused?.filled.get(TYPED) ?? "",
+      },
+      submit: label,
+      cancel: path,
+      isDanger: row.confirm === "final" || isTyped,
+      what: oneOf(t, noun),
+      ...acting.locals,
+    },
+  };
+}
+
+function crumbsOf({ t, path }: ConsoleRequest, { entry, name, target }: Acting): readonly Crumb[] {
+  const list = { label: nameOf(t, entry), href: `/${entry}` };
+  return target.length === 0 || name === undefined ? [list] : [list, { label: name, href: path }];
+}
+
+/** What identifies the record, which the person types. */
+const typedName = ({ target }: Acting): string => target.at(-1) ?? "";
+
+/** Does what was sent: shows the form again, or goes to the record, or shows what is shown only once. */
+export async function actAnswer(request: ConsoleRequest, acting: Acting, form: Form): Promise<ConsoleAnswer> {
+  const { t, perform, path } = request;
+  const { noun, entry, verb, row, target, record } = acting;
+  const fields = allFields(request, acting, form);
+  const refuse = (problems: readonly FormProblem[], status: number): ConsoleAnswer =>
+    formAnswer(request, acting, { filled: form, problems, status });
+  if (row.confirm === "typed" && form.get(TYPED)?.trim() !== typedName(acting))
+    return refuse([{ fields: [TYPED], text: t("admin.typed.wrong", { what: oneOf(t, noun) }) }], 422);
+  const about = isNamed(row) ? row.target.map((name) => form.get(name)?.trim() ?? "") : target;
+  const tag = form.get("tag") ?? "";
+  try {
+    const { result } = await perform(noun, verb, {
+      target: about,
+      input: inputFrom(row, form, record),
+      ...(tag !== "" && { ifMatch: tag }),
+    });
+    if (result === undefined || result === false) throw new NotFound(`the ${oneOf(t, noun)}`);
+    const secret = shownOnce(row, result);
+    const made = identityOf(row, result, about);
+    const to =
+      row.effect === "remove" ? `/${entry}` : row.effect === "create" ? `/${entry}/${segmentOf(made)}` : path;
+    if (secret.length > 0) return secretAnswer(request, acting, secret, to, made);
+    return {
+      kind: "go",
+      to,
+      notice: { code: noticeOf(t, noun, verb), values: noticeValues(noun, verb, made, t) },
+    };
+  } catch (error) {
+    if (error instanceof UnreadableField)
+      return refuse([{ fields: [error.field], text: t(error.message) }], 422);
+    if (error instanceof InvalidArgument) return refuse(problemsAt(t, fields, error.problems), 422);
+    if (!(error instanceof SignInError) || isOfPage(error)) throw error;
+    const taken =
+      error.code === "already_exists" ? (fields.find(({ required }) => required)?.name ?? "") : "";
+    const references = error instanceof StillReferenced ? error.references.join(", ") : "";
+    const text = refusalText(t, error.code, { what: oneOf(t, noun), references });
+    return refuse([{ fields: taken === "" ? [] : [taken], text }], error.code === "stale" ? 412 : 422);
+  }
+}
+
+/** What the page as a whole answers, rather than its form. */
+const PAGE_CODES: ReadonlySet<string> = new Set([
+  "not_found",
+  "role_required",
+  "limit_reached",
+  "operator_protected",
+]);
+
+const isOfPage = (error: SignInError): boolean =>
+  error instanceof StorageUnavailable || PAGE_CODES.has(error.code);
+
+/** The member of the answer that names what was made. */
+function identityOf(row: AnyRow, result: unknown, target: readonly string[]): string {
+  const made = result as Readonly<Record<string, unknown>>;
+  const found = ["client_id", "id", "key", "identifier", "sub"].map((name) => made[name]);
+  return target[0] ?? found.find((each) => typeof each === "string") ?? "";
+}
+
+function noticeOf(t: Translator, noun: string, verb: string): string {
+  return t.has(`admin.notice.${noun}.${verb}`) ? `${noun}.${verb}` : "done";
+}
+
+function noticeValues(
+  noun: string,
+  verb: string,
+  name: string,
+  t: Translator,
+): Readonly<Record<string, string>> {
+  return t.has(`admin.notice.${noun}.${verb}`) ? { name } : { verb: verbLabel(t, noun, verb) };
+}
+
+type Translator = ConsoleRequest["t"];
+
+/** The members of the answer that nobody can read again. */
+function shownOnce(row: AnyRow, result: unknown): readonly (readonly [string, string])[] {
+  const made = result as Readonly<Record<string, unknown>>;
+  return (row.secret ?? []).flatMap((name) => {
+    const value = made[name];
+    return typeof value === "string" ? [[name, value] as const] : [];
+  });
+}
+
+/** The answer to the form itself: no address shows it again. */
+function secretAnswer(
+  request: ConsoleRequest,
+  { noun, entry, verb, locals }: Acting,
+  secrets: readonly (readonly [string, string])[],
+  to: string,
+  name: string,
+): ConsoleAnswer {
+  const { t } = request;
+  return {
+    kind: "page",
+    view: "console-secret",
+    heading: t("admin.secret.title", { name }),
+    crumbs: [
+      { label: nameOf(t, entry), href: `/${entry}` },
+      { label: name, href: to },
+    ],
+    locals: {
+      verb: verbLabel(t, noun, verb),
+      secrets: secrets.map(([member, value]) => ({ label: memberLabel(t, member), value })),
+      settings: locals?.["settings"] ?? [],
+      clientId: noun === "clients" ? name : "",
+      next: to,
+    },
+  };
+}

@@ -1,0 +1,256 @@
+/** The fields of a form from the members of an operation's input, and the input from what was sent. */
+import { z } from "zod";
+import { type AnyRow, membersOf } from "../../../accounts/operations/operation.ts";
+import type { ArgumentProblem } from "../../../core/errors.ts";
+import type { Translator } from "../../../core/texts.ts";
+import type { Form, FormProblem } from "../../../interactions/forms.ts";
+import { choiceLabel, memberLabel } from "./values.ts";
+
+/** A field of a form. */
+export interface ConsoleField {
+  /** The member; of a member inside a member, both with a dot. */
+  readonly name: string;
+  readonly label: string;
+  readonly kind: "text" | "secret" | "number" | "choice" | "list" | "map" | "json";
+  readonly required: boolean;
+  /** What helps to fill it in, or `""`. */
+  readonly hint: string;
+  readonly options?: readonly { readonly value: string; readonly label: string }[] | undefined;
+  readonly value: string;
+  /** The heading above it: the member that it is in, or `""`. */
+  readonly group: string;
+}
+
+/** What a JSON schema says about a member. */
+interface MemberSchema {
+  readonly type?: string | readonly string[];
+  readonly enum?: readonly unknown[];
+  readonly items?: MemberSchema;
+  readonly properties?: Readonly<Record<string, MemberSchema>>;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: unknown;
+  readonly anyOf?: readonly MemberSchema[];
+}
+
+/** A member that a form has a field for. */
+interface Member {
+  readonly name: string;
+  readonly kind: ConsoleField["kind"];
+  readonly options: readonly string[];
+  readonly required: boolean;
+  readonly nullable: boolean;
+  readonly group?: string;
+}
+
+const SECRETS = /(?:^|\.|_)(?:secret|password)$/;
+/** Members that are bytes, or answers of other programs: commands take files for them. */
+const FILES: ReadonlySet<string> = new Set(["logo", "app"]);
+
+/** What `null` and optional members are about. */
+function plain(schema: MemberSchema): { readonly schema: MemberSchema; readonly nullable: boolean } {
+  const { anyOf } = schema;
+  if (anyOf === undefined) return { schema, nullable: false };
+  const others = anyOf.filter(({ type }) => type !== "null");
+  const [only] = others;
+  const nullable = others.length < anyOf.length;
+  return {
+    schema: others.length === 1 && only !== undefined ? only : { ...schema, anyOf: others },
+    nullable,
+  };
+}
+
+function kindOf(
+  name: string,
+  { type, enum: choices, items, additionalProperties }: MemberSchema,
+): ConsoleField["kind"] {
+  if (choices !== undefined || type === "boolean") return "choice";
+  if (type === "integer" || type === "number") return "number";
+  if (type === "string") return SECRETS.test(name) ? "secret" : "text";
+  if (type === "array" && (items?.type === "string" || items?.enum !== undefined)) return "list";
+  const values = additionalProperties as MemberSchema | undefined;
+  return type === "object" && values?.type === "string" ? "map" : "json";
+}
+
+function memberIn(name: string, given: MemberSchema, required: boolean, group?: string): Member[] {
+  const { schema, nullable } = plain(given);
+  const { properties } = schema;
+  if (properties !== undefined && group === undefined)
+    return Object.entries(properties).flatMap(([inner, each]) =>
+      memberIn(`${name}.${inner}`, each, false, name),
+    );
+  const options =
+    schema.type === "boolean"
+      ? ["yes", "no"]
+      : (schema.enum ?? []).filter((each) => typeof each === "string");
+  return [
+    { name, kind: kindOf(name, schema), options, required, nullable, ...(group !== undefined && { group }) },
+  ];
+}
+
+/** The members that a form can have, with those inside members. */
+export function membersIn(row: AnyRow): readonly Member[] {
+  return Object.entries(membersOf(row)).flatMap(([name, schema]) => {
+    if (FILES.has(name)) return [];
+    const { default: _default, ...shape } = z.toJSONSchema(schema, {
+      io: "input",
+      unrepresentable: "any",
+    });
+    const required = !schema.safeParse(undefined).success && row.effect !== "change" && row.effect !== "list";
+    return memberIn(name, shape as MemberSchema, required);
+  });
+}
+
+/** What stands in a field for a value of the record. */
+function written(kind: ConsoleField["kind"], value: unknown): string {
+  if (value === undefined || value === null) return "";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (kind === "list") return (value as readonly string[]).join("\n");
+  if (kind === "map")
+    return Object.entries(value as Record<string, string>)
+      .map((pair) => pair.join(" = "))
+      .join("\n");
+  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+}
+
+/** The value of a member in the record: `receiver.url` is inside `receiver`. */
+function valueIn(record: Readonly<Record<string, unknown>>, name: string): unknown {
+  return name.split(".").reduce<unknown>((inside, part) => {
+    if (typeof inside !== "object" || inside === null || !Object.hasOwn(inside, part)) return undefined;
+    return (inside as Readonly<Record<string, unknown>>)[part];
+  }, record);
+}
+
+/**
+ * The fields of a form.
+ * @param filled what was sent before; else the values come from the record, if there is one.
+ */
+export function fieldsOf(
+  t: Translator,
+  row: AnyRow,
+  {
+    filled,
+    record = {},
+  }: { readonly filled?: Form; readonly record?: Readonly<Record<string, unknown>> } = {},
+): readonly ConsoleField[] {
+  return membersIn(row).map(({ name, kind, options, required, group }) => {
+    const inner = name.split(".").at(-1) ?? name;
+    const hint = [`admin.hint.${name}`, `admin.hint.${inner}`].find((key) => t.has(key));
+    const how = kind === "list" || kind === "map" || kind === "json" ? `admin.how.${kind}` : undefined;
+    const hints = [hint, how].flatMap((key) => (key === undefined ? [] : [t(key)]));
+    return {
+      name,
+      label: memberLabel(t, inner),
+      kind,
+      required,
+      hint: hints.join(" "),
+      options:
+        options.length === 0
+          ? undefined
+          : options.map((value) => ({ value, label: choiceLabel(t, inner, value) })),
+      value: kind === "secret" ? "" : (filled?.get(name) ?? written(kind, valueIn(record, name))),
+      group: group === undefined ? "" : memberLabel(t, group),
+    };
+  });
+}
+
+/** What a form says that the library does not understand. */
+export class UnreadableField extends Error {
+  readonly field: string;
+  constructor(field: string) {
+    super("admin.problem.unreadable");
+    this.field = field;
+  }
+}
+
+const linesIn = (text: string): string[] =>
+  text
+    .split(/\r?\n/)
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+
+function valueOf({ name, kind, options }: Member, text: string): unknown {
+  if (kind === "list") return linesIn(text);
+  if (kind === "choice") return options.join() === "yes,no" ? text === "yes" : text;
+  if (kind === "number") return /^-?\d{1,15}$/.test(text.trim()) ? Number(text) : text;
+  if (kind === "map") {
+    const pairs = linesIn(text).map((line) => {
+      const at = line.indexOf("=");
+      if (at < 0) throw new UnreadableField(name);
+      return [line.slice(0, at).trim(), line.slice(at + 1).trim()] as const;
+    });
+    return Object.fromEntries(pairs);
+  }
+  if (kind !== "json") return text;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw new UnreadableField(name);
+  }
+}
+
+/**
+ * The input of an operation. A field that is empty is left out; in a change, one that says what the record says is left out, and one
+ * that was emptied removes the value.
+ * @throws UnreadableField
+ */
+export function inputFrom(
+  row: AnyRow,
+  form: Form,
+  record?: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> {
+  const isChange = row.effect === "change";
+  const members = membersIn(row);
+  const input: Record<string, unknown> = {};
+  const groups = new Map<string, Record<string, unknown>>();
+  for (const member of members) {
+    const { name, kind, nullable, group } = member;
+    const text = form.get(name) ?? "";
+    if (group !== undefined) {
+      const inner = groups.get(group) ?? {};
+      groups.set(group, inner);
+      if (text.trim() !== "") inner[name.slice(group.length + 1)] = valueOf(member, text);
+      continue;
+    }
+    const before = written(kind, record && valueIn(record, name));
+    if (isChange && text.replaceAll("\r\n", "\n") === before) continue;
+    if (text.trim() !== "") input[name] = valueOf(member, text);
+    else if (isChange && kind === "list") input[name] = [];
+    else if (isChange && kind === "map") input[name] = {};
+    else if (isChange && nullable && kind !== "secret") input[name] = null;
+  }
+  for (const [group, inner] of groups) {
+    const was = record?.[group] ?? null;
+    if (Object.keys(inner).length > 0 && !isSame(inner, was)) input[group] = inner;
+    else if (Object.keys(inner).length === 0 && isChange && was !== null) input[group] = null;
+  }
+  return input;
+}
+
+/** Whether a form says about the members of an object what the record says. */
+function isSame(inner: Readonly<Record<string, unknown>>, was: unknown): boolean {
+  const before = new Map(Object.entries(was ?? {}));
+  return (
+    was !== null &&
+    Object.entries(inner).every(([name, value]) => JSON.stringify(value) === JSON.stringify(before.get(name)))
+  );
+}
+
+/** The problems of a refused input, at their fields. */
+export function problemsAt(
+  t: Translator,
+  fields: readonly ConsoleField[],
+  problems: readonly ArgumentProblem[],
+): readonly FormProblem[] {
+  return problems.map(({ path, message }) => {
+    const place = path.replace(/^[^.[]*\.?/, "");
+    const name = place.replaceAll(/\[\d+\].*$/g, "");
+    const line = /\[(\d+)\]/.exec(place)?.[1];
+    const field =
+      fields.find((each) => each.name === name) ?? fields.find((each) => name.startsWith(`${each.name}.`));
+    const text =
+      line === undefined ? message : t("admin.problem.line", { line: Number(line) + 1, problem: message });
+    return field === undefined
+      ? { fields: [], text: place === "" ? message : `${place}: ${message}` }
+      : { fields: [field.name], text, label: `${field.label}: ${text}` };
+  });
+}

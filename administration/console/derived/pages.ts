@@ -1,0 +1,170 @@
+/**
+ * The pages that come from the table of operations: for each kind of record a list, a page for each record, and a page for each
+ * operation. A row that is added to the table has its place here without a line of code.
+ */
+import type { AnyRow, AnyTable } from "../../../accounts/operations/operation.ts";
+import { allows } from "../../../config/operators.ts";
+import { NotFound } from "../../../core/errors.ts";
+import type { Form } from "../../../interactions/forms.ts";
+import type { ConsoleAnswer, ConsolePage, ConsoleRequest, ConsoleRole, HeadAction } from "../request.ts";
+import { actAnswer, type Acting, addressOf, formAnswer } from "./act.ts";
+import { listAnswer } from "./list.ts";
+import { type OfferedAction, recordAnswer } from "./record.ts";
+import type { Showing } from "./values.ts";
+import { verbLabel } from "./words.ts";
+
+export type Tables = Readonly<Record<string, AnyTable>>;
+
+/** What a kind of record adds to what its rows say. */
+export interface Look {
+  /** The entry of its pages, and their address. Default: the noun. */
+  readonly entry?: string;
+  /** The columns of the list. Default: those of the row. */
+  readonly columns?: readonly string[];
+  /** Operations that the pages do not offer: they are commands to copy, or parts of other pages. */
+  readonly without?: readonly string[];
+  /** A view of its own for an operation, and what it prints. */
+  readonly acting?: Readonly<Record<string, (request: ConsoleRequest) => Promise<Partial<Acting>>>>;
+}
+
+/** Whether the console has an operation. */
+const isHere = ({ surfaces }: AnyRow): boolean => surfaces === undefined || surfaces.includes("console");
+
+/** The pages of every kind of record in these tables. */
+export function derivedPages(tables: Tables, looks: Readonly<Record<string, Look>>): readonly ConsolePage[] {
+  return Object.entries(tables).flatMap(([noun, table]) => pagesOf(noun, table, looks[noun] ?? {}));
+}
+
+function pagesOf(noun: string, { rows }: AnyTable, look: Look): readonly ConsolePage[] {
+  const { list, find } = rows;
+  const entry = look.entry ?? noun;
+  const offered = Object.entries(rows).filter(
+    ([verb, row]) =>
+      isHere(row) && !["list", "read", "put"].includes(row.effect) && !look.without?.includes(verb),
+  );
+  const onList = offered.filter(([, { target, effect }]) => target.length === 0 || effect === "create");
+  const onRecord = offered.filter(([, { target, effect }]) => target.length === 1 && effect !== "create");
+  const identifier = find?.target[0];
+  const pages: ConsolePage[] = [];
+  if (list !== undefined && isHere(list))
+    pages.push({
+      path: `/${entry}`,
+      entry,
+      role: roleOfPage(list),
+      async get(request) {
+        const acting = await actingOn(request, noun, onList, look, { target: [] });
+        if (acting !== undefined) return opening(request, acting);
+        return listAnswer(request, {
+          noun,
+          entry,
+          row: list,
+          identifier: find === undefined ? undefined : identifier,
+          ...(look.columns && { columns: look.columns }),
+          actions: onList
+            .filter(([, row]) => mayDo(request, row))
+            .map(([verb, row], i) => headAction(request, noun, verb, row, i === 0)),
+          showing: showingIn(request),
+        });
+      },
+      post: (request, form) => posted(request, form, actingOn(request, noun, onList, look, { target: [] })),
+    });
+  if (find !== undefined && isHere(find) && find.target.length === 1) {
+    const read = async (request: ConsoleRequest) => {
+      const { result, tag } = await request.perform(noun, "find", { target: request.params, input: {} });
+      if (result === undefined) throw new NotFound(noun);
+      const record = result as Readonly<Record<string, unknown>>;
+      const name =
+        typeof record["name"] === "string" && record["name"] !== "" ? record["name"] : request.params[0];
+      return { target: request.params, record, tag, ...(name !== undefined && { name }) };
+    };
+    pages.push({
+      path: `/${entry}/:${identifier ?? "id"}`,
+      entry,
+      role: roleOfPage(find),
+      async get(request) {
+        const found = await read(request);
+        const acting = await actingOn(request, noun, onRecord, look, found);
+        if (acting !== undefined) return opening(request, acting);
+        return recordAnswer(request, { noun, entry }, found.record, {
+          actions: onRecord
+            .filter(([verb]) => isPossible(verb, found.record))
+            .map(([verb, row]) => offer(request, verb, row)),
+          showing: showingIn(request),
+        });
+      },
+      post: async (request, form) =>
+        posted(request, form, actingOn(request, noun, onRecord, look, await read(request))),
+    });
+  }
+  return pages;
+}
+
+const roleOfPage = ({ role, deliveries }: AnyRow): ConsoleRole => (deliveries === true ? "deliveries" : role);
+
+const mayDo = ({ operator }: ConsoleRequest, row: AnyRow): boolean => allows(operator.who.role, row);
+
+const showingIn = ({ t, moments, opens }: ConsoleRequest): Showing => ({ t, moments, opens });
+
+/** What is done twice to no end is not offered. */
+function isPossible(verb: string, record: Readonly<Record<string, unknown>>): boolean {
+  if (verb === "enable") return record["disabled"] === true;
+  if (verb === "disable") return record["disabled"] !== true;
+  if (verb === "resume") return record["paused"] !== false;
+  return verb !== "pause" || record["paused"] !== true;
+}
+
+const offer = (request: ConsoleRequest, verb: string, row: AnyRow): OfferedAction => ({
+  verb,
+  row,
+  href: addressOf(request.path, verb),
+  isAllowed: mayDo(request, row),
+});
+
+function headAction(
+  request: ConsoleRequest,
+  noun: string,
+  verb: string,
+  row: AnyRow,
+  isFirst: boolean,
+): HeadAction {
+  const label = verbLabel(request.t, noun, verb);
+  return {
+    label: row.effect === "create" ? label : request.t("admin.verb.opens", { verb: label }),
+    href: addressOf(request.path, verb),
+    ...(isFirst && row.effect === "create" && { isPrimary: true }),
+  };
+}
+
+/** The operation that the address names. @throws NotFound if it names none of these. */
+async function actingOn(
+  request: ConsoleRequest,
+  noun: string,
+  rows: readonly (readonly [string, AnyRow])[],
+  { acting }: Look,
+  about: Pick<Acting, "target" | "record" | "tag" | "name">,
+): Promise<Acting | undefined> {
+  const wanted = request.query.get("do");
+  if (wanted === null) return undefined;
+  const found = rows.find(([verb]) => verb === wanted);
+  if (found === undefined) throw new NotFound("the page");
+  const [verb, row] = found;
+  request.require(row);
+  const own = acting !== undefined && Object.hasOwn(acting, verb) ? await acting[verb]?.(request) : undefined;
+  return { noun, entry: request.path.split("/")[1] ?? noun, verb, row, ...about, ...own };
+}
+
+/** The page of an operation, after the sign-in that it needs. */
+const opening = (request: ConsoleRequest, acting: Acting): ConsoleAnswer =>
+  acting.row.recent === true && !request.isRecent ? { kind: "recent" } : formAnswer(request, acting);
+
+async function posted(
+  request: ConsoleRequest,
+  form: Form,
+  wanted: Promise<Acting | undefined>,
+): Promise<ConsoleAnswer> {
+  const acting = await wanted;
+  if (acting === undefined) throw new NotFound("the page");
+  return acting.row.recent === true && !request.isRecent
+    ? { kind: "recent" }
+    : actAnswer(request, acting, form);
+}

@@ -1,0 +1,44 @@
+/** The pages that are made by hand, and what kinds of records add to the pages that their rows make. To add a page, add a row. */
+import { timeZones } from "../../interactions/look/time-zone.ts";
+import type { Look } from "./derived/pages.ts";
+import { SECTIONS } from "./entries.ts";
+import { isEnough } from "./frame.ts";
+import type { ConsolePage } from "./request.ts";
+
+/** Where an operator begins: what they need first. */
+const homePage: ConsolePage = {
+  path: "/",
+  role: "deliveries",
+  async get({ operator, opens, t }) {
+    const { role } = operator.who;
+    const wanted = isEnough(role, "administrator") ? ["health", "clients"] : ["people", "deliveries"];
+    const all = SECTIONS.flatMap(({ entries }) => entries.map(({ name }) => name));
+    const first = [...wanted, ...all].find(opens);
+    if (first !== undefined) return { kind: "go", to: `/${first}` };
+    return {
+      kind: "page",
+      view: "console-text",
+      heading: t("admin.home"),
+      locals: { texts: [t(`admin.may.${role}`)], next: undefined },
+    };
+  },
+};
+
+/** What an operator has chosen for this browser. */
+const mePage: ConsolePage = {
+  path: "/me",
+  role: "deliveries",
+  async get({ t }) {
+    return { kind: "page", view: "console-me", heading: t("admin.me.title"), locals: { zones: timeZones() } };
+  },
+};
+
+export const OWN_PAGES: readonly ConsolePage[] = [homePage, mePage];
+
+export const LOOKS: Readonly<Record<string, Look>> = {
+  accounts: { entry: "people", columns: ["name", "surname", "email", "username", "user_id", "disabled"] },
+  clients: { columns: ["name", "client_id", "kind", "service", "disabled"] },
+  services: { columns: ["name", "key", "group"] },
+  groups: { columns: ["name", "key"] },
+  portals: { columns: ["name", "key"] },
+};
