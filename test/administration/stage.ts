@@ -210,7 +210,7 @@ async function exchange(
       ...(secret !== undefined && { Authorization: `Bearer ${secret}` }),
       ...(written !== undefined && {
         "Content-Type": "application/json",
-        "Content-Length": String(Buffer.byteLength(written)),
+        ...(headers["Transfer-Encoding"] === undefined && { "Content-Length": Buffer.byteLength(written) }),
       }),
       ...headers,
     },
