@@ -147,7 +147,7 @@ export function createPerform(services: PerformServices): Perform {
     const record = await find(noun, target);
     if (record === undefined) throw missing();
     if (!matches(ifMatch, shown(who, noun, record).tag ?? ""))
-      throw new SignInError("stale", "the record has changed: nothing was changed now");
+      throw new SignInError("stale", "nothing was changed: read it again");
   }
 
   async function list(who: Administrator, asked: Asked): Promise<Page<unknown>> {
