@@ -9,7 +9,7 @@ import { byCaller } from "../accounts/arguments.ts";
 import { type AnyRow, invoke, isOn, type Page } from "../accounts/operations/operation.ts";
 import type { AccountServices } from "../accounts/services.ts";
 import { allows, isOperator } from "../config/operators.ts";
-import { InvalidArgument, NotFound, SignInError } from "../core/errors.ts";
+import { InvalidArgument, NotFound, SignInError, StorageUnavailable } from "../core/errors.ts";
 import { createEncrypter, deriveKey, hmac } from "../core/sealing.ts";
 import { canonicalJson } from "../core/untrusted-json.ts";
 import type { IdempotencyRecord } from "../records/administration/idempotency-kinds.ts";
@@ -280,7 +280,8 @@ export function createPerform(services: PerformServices): Perform {
       );
     } catch (error) {
       // What it made is there: the refusal comes from the request that was faster.
-      if (!isElsewhere && !isCommitted && (await keyed?.wasFaster()) === true) throw inUse();
+      const isRefused = !isElsewhere && !isCommitted && !(error instanceof StorageUnavailable);
+      if (isRefused && (await keyed?.wasFaster()) === true) throw inUse();
       throw error;
     }
     if (row.effect === "remove" && result === false) throw missing();

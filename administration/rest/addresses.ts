@@ -3,7 +3,7 @@
  * refuse or decode `%2F`, so every segment may also be `b64:` and Base64url.
  */
 import { type AnyRow, isOn } from "../../accounts/operations/operation.ts";
-import { type Noun, type Route, routeOf, rowsOf, TABLES } from "../tables.ts";
+import { type Noun, type Route, routeOf, rowsOf, searchPathOf, TABLES } from "../tables.ts";
 import { RequestProblem } from "./problems.ts";
 
 /** An operation with its address. */
@@ -58,26 +58,19 @@ export function segmentOf(text: string): string {
   return /^[\w~-][\w.~-]*$/u.test(text) ? text : `b64:${Buffer.from(text, "utf8").toString("base64url")}`;
 }
 
-function addressOf(noun: Noun, verb: string, row: AnyRow): Address {
-  return { noun, verb, row, ...routeOf(noun, verb, row) };
+function addressesOf(noun: Noun, verb: string, row: AnyRow): readonly Address[] {
+  const address = { noun, verb, row, ...routeOf(noun, verb, row) };
+  const path = searchPathOf(noun, row);
+  // The address of a GET ends in the logs of proxies.
+  return path === undefined ? [address] : [address, { ...address, method: "POST", path, isQuery: false }];
 }
 
 /** Every operation that the REST API has. */
-const OPERATIONS: readonly Address[] = (Object.keys(TABLES) as Noun[]).flatMap((noun) =>
+export const ADDRESSES: readonly Address[] = (Object.keys(TABLES) as Noun[]).flatMap((noun) =>
   Object.entries(rowsOf(noun))
     .filter(([, row]) => isOn(row, "rest"))
-    .map(([verb, row]) => addressOf(noun, verb, row)),
+    .flatMap(([verb, row]) => addressesOf(noun, verb, row)),
 );
-
-/** Accounts are also searched by POST: the address of a GET ends in the logs of proxies. */
-const SEARCH: Address = {
-  ...addressOf("accounts", "list", TABLES.accounts.rows.list),
-  method: "POST",
-  path: "/v1/accounts/search",
-  isQuery: false,
-};
-
-export const ADDRESSES: readonly Address[] = [...OPERATIONS, SEARCH];
 
 const isName = (segment: string): boolean => segment.startsWith("{");
 
