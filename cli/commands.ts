@@ -27,7 +27,7 @@ export const COMMANDS: CommandTable = {
     audit: "reads who did what",
     keys: "rotates the keys that sign ID tokens",
     config: "checks and prints a configuration",
-    storage: "copies, checks and renews storages",
+    storage: "copies, checks, renews and indexes storages",
   },
   commands: [
     ...setupCommands,

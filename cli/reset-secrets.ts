@@ -54,6 +54,7 @@ async function voids({ directory }: Pick<Storage, "directory">): Promise<readonl
     },
     { void: "payloads of notifications", of: [], next: "deliveries list --state parked: tell the receivers" },
     { void: "sessions and tokens", of: [], next: "people sign in again, and clients with them" },
+    { void: "the index of the search for people", of: [], next: "storage reindex, when the servers run" },
     { void: "what the seed remembers", of: [], next: "remove from the seed what must not be made again" },
   ];
 }

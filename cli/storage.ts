@@ -91,6 +91,16 @@ ${ADDRESSES}`,
     load: async () => (await import("./storage/storage-copy.ts")).runCopy,
   },
   {
+    words: ["storage", "reindex"],
+    summary: "builds the index of the search for people",
+    about: `Until the index has every account, servers say so at their start, doctor warns, and the search finds whole names only: after keys reset
+--lost, whose index can't be read any more, and in a storage of an earlier version. Services can keep using the storage, and change
+accounts meanwhile. After an interruption, such as Ctrl+C or a crash, run it again: it continues where it stopped.`,
+    options: SERVICE_OPTIONS,
+    examples: ["storage reindex"],
+    load: async () => (await import("./reindex.ts")).runReindex,
+  },
+  {
     words: ["storage", "check"],
     summary: "reports problems of a storage, and repairs what it can",
     about: `Reports damage, records missing from their indexes, sign-in names that lead to the wrong account, lanes of

@@ -174,6 +174,19 @@ export async function openSealer(
   return asConfigured ? sealer : createSealer(configured, newest);
 }
 
+const searchKeyOf = (clientSecrets: string): KeyObject => deriveKey(clientSecrets, "sign-in-service search");
+
+/** The key of the search, for a command that needs no other. @throws as {@link openSealer}. */
+export async function openSearchKey(
+  configuration: Configuration,
+  { directory, secrets }: Pick<Storage, "directory" | "secrets">,
+): Promise<KeyObject> {
+  const sealer = await openSealer(configuration, { directory, secrets }, { mustExist: true });
+  const sealed = await directory.findServiceKey("client-secret-key");
+  if (sealed === undefined) throw new StorageMissing(UNUSED);
+  return searchKeyOf(sealer.open("client-secret-key", sealed));
+}
+
 /** @throws as {@link openSealer}, and when a stored key can't be opened. */
 export async function loadServiceKeys(
   configuration: Configuration,
@@ -216,7 +229,7 @@ export async function loadServiceKeys(
     confirmations: deriveKey(clientSecrets, "sign-in-service confirmations"),
     seeds: deriveKey(clientSecrets, "sign-in-service seeds"),
     userCodes: deriveKey(clientSecrets, "sign-in-service user codes"),
-    search: deriveKey(clientSecrets, "sign-in-service search"),
+    search: searchKeyOf(clientSecrets),
     administration: deriveKey(clientSecrets, "sign-in-service administration"),
   };
 }

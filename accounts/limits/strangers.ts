@@ -267,5 +267,6 @@ export const ACTIONS_OF_STRANGERS: Readonly<Record<AuditAction, StrangerFact>> =
   "secrets.reset": OPERATOR,
   "storage.backed_up": OPERATOR,
   "storage.restored": OPERATOR,
+  "storage.reindexed": OPERATOR,
   "storage.promoted": OPERATOR,
 };

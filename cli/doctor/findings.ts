@@ -15,6 +15,7 @@ export const CHECKS = {
   indexes: "damage of the database file, and its indexes",
   history: "whether the storage has gone back to an earlier state, and Redis was emptied",
   keys: "whether keys.secrets belong to the storage",
+  search: "whether the search for people finds everybody",
   deployments: "whether the servers on this storage have these deployments",
   clients: "the redirect addresses and origins of public clients",
   receivers: "connections to receivers of notifications and logout tokens; nothing is sent",
@@ -241,6 +242,13 @@ export const FINDINGS = {
     what: "Not everything in the storage is encrypted with the first of keys.secrets.",
     why: "Anyone who has the old secret can still decrypt it, and the service does not start without the old secret.",
     fix: "Run sign-in-service keys reseal, and then remove the old secret.",
+  },
+  search_incomplete: {
+    check: "search",
+    level: "warning",
+    what: "The search for people does not find every account.",
+    why: "Whoever searches by the beginning of a name gets an error, and finds people by whole addresses and usernames only.",
+    fix: "Run sign-in-service storage reindex, which works beside running servers.",
   },
   deployments_differ: {
     check: "deployments",

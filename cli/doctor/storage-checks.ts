@@ -10,6 +10,7 @@ import { CLIENT_ROWS } from "../../accounts/clients/client-settings.ts";
 import { SignInError, StorageUnavailable } from "../../core/errors.ts";
 import { CLOCK_TOLERANCE_MS } from "../../records/clocks.ts";
 import { openSealer } from "../../accounts/keys/service-keys.ts";
+import { isIndexComplete } from "../../accounts/search/search-index.ts";
 import { createAddressRules } from "../../core/outbound-addresses.ts";
 import { AddressRefused, createGuardedAgents, http, https } from "../../core/outbound-agents.ts";
 import { isResealPending } from "../../records/secrets.ts";
@@ -127,6 +128,15 @@ const keys: Check<StorageSubject> = {
       if (!(error instanceof SignInError)) throw error;
       return [finding("keys_wrong", { message: sentence(error.message) })];
     }
+  },
+};
+
+const search: Check<StorageSubject> = {
+  id: "search",
+  async run({ storage: { records, secrets } }) {
+    // The first server says whether there are accounts that it lacks.
+    if ((await secrets.read()).length === 0 || (await isIndexComplete(records))) return [];
+    return [finding("search_incomplete", {})];
   },
 };
 
@@ -256,6 +266,7 @@ export const storageChecks: readonly Check<StorageSubject>[] = [
   indexes,
   history,
   keys,
+  search,
   deployments,
   clients,
   receivers,

@@ -280,6 +280,10 @@ const ACTIONS = {
     means:
       "`keys.secrets` were lost: everything that they had sealed is void, and all sessions and tokens ended",
   },
+  "storage.reindexed": {
+    about: null,
+    means: "The index of the search for people was built: `accounts` says for how many",
+  },
   "storage.backed_up": { about: null, means: "A backup of the storage was requested" },
   "storage.restored": {
     about: null,

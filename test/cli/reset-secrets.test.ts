@@ -129,6 +129,7 @@ describe("keys reset --lost", () => {
       /^waiting mails /mu,
       /^payloads of notifications .*parked/mu,
       /^sessions and tokens /mu,
+      /^the index of the search .*storage reindex/mu,
     ])
       expect(done.out).toMatch(row);
     expect(await unreadable(place, NEW)).toEqual([]);
@@ -162,6 +163,12 @@ describe("keys reset --lost", () => {
         ({ state }) => state,
       );
       expect(states.toSorted()).toEqual(["parked", "waiting"]);
+      await expect(service.accounts.list({ search: "example" })).rejects.toMatchObject({
+        code: "search_incomplete",
+      });
+      expect((await service.accounts.list({ search: BOB.username })).items).toMatchObject([{ sub: bob.sub }]);
+      expect((await command(["storage", "reindex"], place, NEW)).code).toBe(0);
+      expect((await service.accounts.list({ search: "later" })).items).toMatchObject([{ sub: ada.sub }]);
       const { items: records } = await service.audit.list({ action: "secrets.reset" });
       expect(records).toMatchObject([{ actor: { kind: "command_line" } }]);
     } finally {

@@ -1,15 +1,22 @@
 /** The index of the search: what a change writes, and that it finds everybody, on each storage. */
-import { randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { hash, randomUUID } from "node:crypto";
+import { DatabaseSync } from "node:sqlite";
+import { isDeepStrictEqual } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { buildSearchIndex, isIndexComplete, openSearchIndex } from "../../../accounts/search/search-index.ts";
+import { searchRecord } from "../../../accounts/search/search-words.ts";
 import type { Commit, RecordData } from "../../../adapters/record-store.ts";
 import { createSystemClock } from "../../../core/clock.ts";
-import { databaseFile } from "../../../config/storage-address.ts";
+import type { AccountRecord } from "../../../records/directory/directory.ts";
 import { ACCOUNT } from "../../../records/directory/directory-kinds.ts";
-import { SEARCH_INDEX, SEARCH_WORDS } from "../../../records/directory/search-kinds.ts";
+import {
+  CURRENT_INDEX,
+  SEARCH_WORDS,
+  type StoredSearchWords,
+} from "../../../records/directory/search-kinds.ts";
 import { openStorage, type Storage } from "../../../records/storage.ts";
-import { buildSearchIndex, isIndexComplete, openSearchIndex } from "../../../accounts/search/search-index.ts";
 import { BACKENDS, type Ground } from "../../adapters/backends.ts";
+import { DatabaseFiles } from "../../adapters/sqlite/database-files.ts";
 import { closing } from "../../closing.ts";
 import { codeOf, type Domain, openDomain, withCommit } from "../open-domain.ts";
 
@@ -100,29 +107,45 @@ describe("a change of an account", () => {
   });
 });
 
-const USERS = 30;
+/** Whether each account has the words that it should have, and nothing else has. */
+async function flaws({ storage, keys }: Domain): Promise<string[]> {
+  const { records } = storage;
+  const accounts = await records.all<AccountRecord>(ACCOUNT.name);
+  const words = await records.all<StoredSearchWords>(SEARCH_WORDS.name);
+  const own = new Map(words.map((each) => [each.sub, each]));
+  return [
+    ...accounts
+      .filter((account) => !isDeepStrictEqual(searchRecord(account, keys.search).value, own.get(account.sub)))
+      .map(({ sub }) => `wrong ${sub}`),
+    ...words
+      .filter(({ sub }) => accounts.every((account) => account.sub !== sub))
+      .map(({ sub }) => `left ${sub}`),
+  ];
+}
+
+const ACCOUNTS = 130;
 
 describe.each(BACKENDS.filter(({ name }) => name !== "Redis"))("the index in $name", (backend) => {
   let ground: Ground;
-  let address: string;
   let storage: Storage;
   let domain: Domain;
+  let subs: string[];
   beforeAll(async () => {
     ground = await backend.start();
-    address = await ground.newAddress();
+    const address = await ground.newAddress();
     storage = closing(await openStorage({ storage: address, artifacts: address, clock }));
     domain = await openDomain({ storage: () => storage });
   });
   afterAll(() => ground.close());
 
   it("follows what happens to an account [D-ADM-175]", async () => {
-    await openSearchIndex(storage.records);
+    expect(await openSearchIndex(storage.records)).toBe(true);
     const { sub } = await domain.accounts.create({ email: "ada@example.com", surname: "Lovelace" });
     const { sub: other } = await domain.accounts.create({ email: "grace@example.com", surname: "Hopper" });
     await domain.accounts.update(sub, { surname: "King", username: "countess" });
     await expect(
       domain.accounts.update(other, { username: "COUNTESS", surname: "Murray" }),
-    ).rejects.toThrow();
+    ).rejects.toMatchObject({ code: "name_taken" });
     const finds = async (...typed: string[]): Promise<string[]> => {
       const all: string[] = [];
       for (const each of typed) all.push(...(await found(domain, each)));
@@ -138,16 +161,127 @@ describe.each(BACKENDS.filter(({ name }) => name !== "Redis"))("the index in $na
     ]);
     await domain.accounts.delete(sub);
     expect(await finds("kin", "count", "ada")).toEqual([]);
-    expect(await storage.records.all(SEARCH_WORDS.name)).toHaveLength(1);
+    expect([(await storage.records.all(SEARCH_WORDS.name)).length, await flaws(domain)]).toEqual([1, []]);
+  });
+
+  /** The storage as an earlier version has left it. */
+  async function forgetIndex(): Promise<void> {
+    const words = await storage.records.all<StoredSearchWords>(SEARCH_WORDS.name);
+    const refs = [CURRENT_INDEX, ...words.map(({ sub }) => SEARCH_WORDS.ref(sub))];
+    for (let at = 0; at < refs.length; at += 10)
+      await storage.records.store.commit({
+        id: randomUUID(),
+        deadline: clock.now() + 60_000,
+        remove: refs.slice(at, at + 10),
+      });
+  }
+
+  interface RunOptions {
+    /** Before each commit of words. */
+    readonly beforeCommit?: () => Promise<void>;
+    readonly onProgress?: (done: number) => void;
+    readonly signal?: AbortSignal;
+  }
+  /** What `storage reindex` does, in another process. */
+  function reindex({ beforeCommit, onProgress = () => undefined, signal }: RunOptions = {}): Promise<number> {
+    const watched = withCommit(storage, async () => beforeCommit?.(), SEARCH_WORDS);
+    return buildSearchIndex(watched, domain.keys.search, {
+      signal: signal ?? new AbortController().signal,
+      onProgress,
+      event: { actor: { kind: "command_line" }, action: "storage.reindexed" },
+    });
+  }
+
+  it("is built beside a service that changes the same accounts [D-ADM-176]", async () => {
+    subs = [];
+    for (let n = 0; n < ACCOUNTS; n += 1)
+      subs.push(
+        (await domain.accounts.create({ email: `person${n}@many.example`, surname: `Before${n}` })).sub,
+      );
+    await forgetIndex();
+    expect(await openSearchIndex(storage.records)).toBe(false);
+    let changes = 0;
+    const change = async (): Promise<void> => {
+      changes += 1;
+      // Accounts of the page that is being written, whichever it is, and others.
+      for (const sub of subs.splice(0, 5)) await domain.accounts.delete(sub);
+      for (const [index, sub] of subs.entries())
+        if (index % 10 === changes % 10) await domain.accounts.update(sub, { surname: `After${changes}` });
+      subs.push((await domain.accounts.create({ email: `new${changes}@many.example` })).sub);
+    };
+    await reindex({ beforeCommit: async () => (changes < 4 ? change() : undefined) });
+    expect(changes).toBe(4);
+    expect([await flaws(domain), await isIndexComplete(storage.records)]).toEqual([[], true]);
+    expect((await domain.accounts.list({ search: "after", limit: 1 })).items).toHaveLength(1);
+    const { records } = await storage.audit
+      .list({ action: "storage.reindexed", limit: 10 })
+      .then(({ items }) => ({ records: items }));
+    expect(records).toMatchObject([
+      { actor: { kind: "command_line" }, detail: { accounts: expect.any(Number) } },
+    ]);
+  });
+
+  it("says that it lacks accounts instead of finding too few, and continues where a run was stopped [D-ADM-177]", async () => {
+    await forgetIndex();
+    const stop = new AbortController();
+    const onProgress = (done: number): void => (done > 0 ? stop.abort() : undefined);
+    await expect(reindex({ onProgress, signal: stop.signal })).rejects.toThrow("aborted");
+    const [first] = await storage.records.all<StoredSearchWords>(SEARCH_WORDS.name);
+    expect(await codeOf(domain.accounts.list({ search: "person" }))).toBe("search_incomplete");
+    const { email } = (await domain.accounts.find(first!.sub))!;
+    expect(await found(domain, email)).toEqual([email]);
+    // A change meanwhile writes its words, and a whole name finds it.
+    await domain.accounts.update(subs.at(-1)!, { username: "unmistakable" });
+    expect(await found(domain, "UNMISTAKABLE")).toEqual([(await domain.accounts.find(subs.at(-1)!))!.email]);
+    const seen: number[] = [];
+    const total = await reindex({ onProgress: (done) => void seen.push(done) });
+    expect([seen[0], total]).toEqual([100, (await storage.records.all(ACCOUNT.name)).length]);
+    expect([await flaws(domain), await isIndexComplete(storage.records)]).toEqual([[], true]);
+    // Once more, from the beginning, on an index that stays complete: nothing is written.
+    let commits = 0;
+    await reindex({
+      beforeCommit: async () => void (commits += 1),
+      onProgress: (done) => void seen.push(done),
+    });
+    expect(commits).toBe(0);
   });
 });
-void [
-  ACCOUNT,
-  SEARCH_INDEX,
-  randomUUID,
-  readFileSync,
-  databaseFile,
-  buildSearchIndex,
-  isIndexComplete,
-  USERS,
-];
+
+it("no readable name is in the index of a database file [D-ADM-178]", async () => {
+  const files = new DatabaseFiles();
+  const file = files.next();
+  const storage = closing(
+    await openStorage({ storage: `sqlite:${file}`, artifacts: `sqlite:${file}`, clock }),
+  );
+  const domain = await openDomain({ storage: () => storage });
+  const person = {
+    email: "zyxwvuts.ponmlkj@quokka.example",
+    username: "wombatherder",
+    surname: "Numbat-Bilby",
+  };
+  const { sub } = await domain.accounts.create(person);
+  // What is left of the account is not what this is about.
+  await storage.records.store.commit({
+    id: randomUUID(),
+    deadline: clock.now() + 60_000,
+    put: [
+      ACCOUNT.record({ ...(await domain.accounts.record(sub))!, email: "", username: null, surname: null }),
+    ],
+  });
+  const database = new DatabaseSync(file);
+  const tables = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
+  const rows = tables.flatMap(({ name }) => database.prepare(`SELECT * FROM "${String(name)}"`).all());
+  database.close();
+  const text = JSON.stringify(rows).toLowerCase();
+  expect(text).toContain("search-words");
+  for (const word of ["zyx", "pon", "quo", "womba", "numba", "bilb"]) {
+    expect([word, text.includes(word)]).toEqual([word, false]);
+    // Nor a hash that others can make.
+    for (const field of ["", "email\0", "username\0", "surname\0"])
+      expect(text).not.toContain(
+        hash("sha256", field + word, "base64url")
+          .slice(0, 8)
+          .toLowerCase(),
+      );
+  }
+});
