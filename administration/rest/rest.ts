@@ -159,11 +159,7 @@ function answer(ctx: Context, { noun, row }: Address, { result, tag }: Performed
   ctx.status = row.effect === "create" ? 201 : 200;
   const made = row.effect === "create" && row.path === undefined ? nameOf(noun, result) : undefined;
   if (made !== undefined) ctx.set("Location", `/v1/${noun}/${segmentOf(made)}`);
-<<<<<<< HEAD
   // A list that is not read in pages.
-=======
-  // A list that is no page has a place for what may come later.
->>>>>>> 9b0e73e0 (fix: a lost answer of the storage is no other request; lists without pages are items; test: Idempotency-Key)
   ctx.body = Array.isArray(result) ? { items: result } : result;
 }
 
