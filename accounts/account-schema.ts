@@ -140,6 +140,30 @@ const imported = exactly({
   whenValid("password", "password_hash", "roles", "services"),
 );
 
+const { email_verified: _confirmedByTheLink, ...invitedFields } = fields;
+
+const invited = exactly({
+  /** The address that is invited. The account has it, confirmed. */
+  email,
+  ...invitedFields,
+  /** Keys of the services that the account is assigned to. Default: none. */
+  services: z.array(serviceKey, { error: "must be a list of service keys" }).readonly().optional(),
+  /** The roles of the account in these services: service key → names that the service has. Default: none. */
+  roles: described(mapOf(serviceKey, roleNames).meta({ option: "lists" }).optional(), {
+    form: "an object: key of a service in `services` → a list of roles that the service has",
+  }),
+}).superRefine(
+  ({ services = [], roles = {} }, context) => {
+    for (const key of Object.keys(roles).filter((each) => !services.includes(each)))
+      context.addIssue({ code: "custom", path: ["roles", key], message: "must be a service in services" });
+  },
+  whenValid("roles", "services"),
+);
+
+/** The argument of `accounts.invite`: whom, and what the account has from the beginning. */
+export interface NewInvitation extends FieldArguments, Readonly<z.input<typeof invited>> {}
+export const newInvitation: z.ZodType<NewInvitation, NewInvitation> = invited;
+
 /** The argument of `accounts.import`: an account of another system, with its identifiers. */
 export interface ImportedAccount extends FieldArguments, Readonly<z.input<typeof imported>> {}
 export const importedAccount: z.ZodType<ImportedAccount, ImportedAccount> = imported;

@@ -59,6 +59,11 @@ export interface ConfirmedAccount extends Omit<NewAccount, "email" | "password" 
   readonly sub: string;
   readonly email: string;
   readonly terms_version?: string | undefined;
+  /** What an invitation brings: service key → `user_id_in_service`, and the roles there. */
+  readonly services?: Readonly<Record<string, number | null>>;
+  readonly roles?: Readonly<Record<string, readonly string[]>>;
+  /** The id of the invitation that the person has accepted. */
+  readonly invitation?: string;
   /** Left out: its address is all that it has. */
   readonly first?: FirstWay;
 }

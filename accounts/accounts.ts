@@ -71,10 +71,13 @@ export function createAccounts(
     {
       within,
       marks = [],
+      detail,
       ...more
     }: {
       readonly marks?: readonly SeedMark[];
       readonly within?: Transaction;
+      /** What the audit says besides what the account signs in with. */
+      readonly detail?: AuditDetail;
       readonly terms_version?: string;
     } = {},
   ): Promise<Awaited<ReturnType<AccountInternals["register"]>>> {
@@ -98,14 +101,16 @@ export function createAccounts(
           ...newRecord(input, fields, { sub, user_id: userId, now }),
           ...more,
         };
-        if (first === undefined) return { action, record: fresh, drawsNumber };
+        const said = { ...detail, ...(first && detailOf(first)) };
+        const about = Object.keys(said).length > 0 && { detail: said };
+        if (first === undefined) return { action, record: fresh, drawsNumber, ...about };
         const addition = await factors.first(tx, fresh, first);
         return {
           action,
           record: { ...fresh, ways: addition.ways },
           drawsNumber,
           mails: addition.mails,
-          ...detailOf(first),
+          ...about,
           result: addition,
         };
       },
@@ -225,8 +230,12 @@ export function createAccounts(
       await importAccount(checked("account", importedAccount, account), SYSTEM, marks);
     },
 
-    register(within, { first, terms_version, ...account }, caller) {
-      const more = { within, ...(terms_version === undefined ? {} : { terms_version }) };
+    register(within, { first, terms_version, invitation, ...account }, caller) {
+      const more = {
+        within,
+        ...(terms_version === undefined ? {} : { terms_version }),
+        ...(invitation === undefined ? {} : { detail: { invitation } }),
+      };
       return store("account.registered", { ...account, email_verified: true }, first, caller, more);
     },
 
@@ -242,11 +251,9 @@ export function createAccounts(
 }
 
 /** What the audit says of what a new account signs in with: nothing of a password. */
-function detailOf(first: FirstWay): { readonly detail?: AuditDetail } {
+function detailOf(first: FirstWay): AuditDetail {
   if (first.kind === "password") return {};
-  const detail: AuditDetail =
-    first.kind === "identity" ? { provider: first.identity.provider } : { factor: first.kind };
-  return { detail };
+  return first.kind === "identity" ? { provider: first.identity.provider } : { factor: first.kind };
 }
 
 /** The position in the list after which a page begins: the number of an account, which may be gone by now. */

@@ -4,6 +4,7 @@ import { apis } from "../accounts/operations/apis.ts";
 import { type AuditLog, audit } from "../accounts/operations/audit.ts";
 import { type Clients, clients } from "../accounts/operations/clients.ts";
 import { groups, portals, services } from "../accounts/operations/directory.ts";
+import { type Invitations, type Invites, invitations } from "../accounts/operations/invitations.ts";
 import { type Keys, keys } from "../accounts/operations/keys.ts";
 import { deliveries, deliveriesOf, type Notifications, receiversOf } from "../notifier/operations.ts";
 import { receivers } from "../notifier/receiver-operations.ts";
@@ -18,6 +19,7 @@ import {
 /** The tables. Their comments are the texts of the commands: see `build/operations.ts`. */
 export const TABLES = {
   accounts,
+  invitations,
   clients,
   services,
   groups,
@@ -32,7 +34,8 @@ export type Noun = keyof typeof TABLES;
 
 /** The parts of a service that have the calls. */
 export interface Calls {
-  readonly accounts: Accounts;
+  readonly accounts: Accounts & Invites;
+  readonly invitations: Invitations;
   readonly clients: Clients;
   readonly directory: Directory;
   readonly notifications: Notifications;
@@ -43,6 +46,7 @@ export interface Calls {
 /** The object of a service that has the calls of a table. */
 export const CALLS: { readonly [N in Noun]: (service: Calls) => object } = {
   accounts: (service) => service.accounts,
+  invitations: ({ accounts: { invite: create }, invitations: others }) => ({ ...others, create }),
   clients: (service) => service.clients,
   services: ({ directory }) => directory.services,
   groups: ({ directory }) => directory.groups,

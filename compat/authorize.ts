@@ -10,7 +10,7 @@ import { isTooDeepText, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
 import { appendToQuery, responseMembers } from "../provider/responses.ts";
 import type { Claims } from "../provider/claims.ts";
-import { OWN_WAYS, SENT_ACR_VALUES, SENT_MAX_AGE } from "../provider/policy.ts";
+import { INVITED, OWN_WAYS, SENT_ACR_VALUES, SENT_MAX_AGE } from "../provider/policy.ts";
 import { SENT_STATE } from "../provider/responses.ts";
 import { callerOf } from "../provider/exchange.ts";
 import { isOpen } from "./client-credentials.ts";
@@ -232,7 +232,12 @@ export function providerParameters(
 ): Fields {
   const supported = client === undefined ? claims : claims.readBy(client);
   const isOwn = client?.service === null;
-  let result = fields.without([SENT_STATE, SENT_MAX_AGE, SENT_ACR_VALUES, ...(isOwn ? [] : [OWN_WAYS])]);
+  let result = fields.without([
+    SENT_STATE,
+    SENT_MAX_AGE,
+    SENT_ACR_VALUES,
+    ...(isOwn ? [] : [OWN_WAYS, INVITED]),
+  ]);
   if (result.all("scope").length <= 1) {
     const scope = result.one("scope");
     result = result.with(

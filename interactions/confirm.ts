@@ -21,6 +21,7 @@ import { type Reply, send, type Shown, shown, unreadable } from "./reply.ts";
 import type { PageServices } from "./services.ts";
 import type { StepDescription } from "./steps/described-step.ts";
 import { newPassword, outcomeOf } from "./steps/new-password.ts";
+import type { AccountGate } from "./account/gate.ts";
 import type { Offers, Problem, RunningSignIn, SignInClient, Values } from "./steps/step.ts";
 import { stepPage } from "./steps/views.ts";
 import { originProblem, readSent, wantsJson } from "./submission.ts";
@@ -32,9 +33,11 @@ export const ELSEWHERE = "elsewhere";
 /** A link confirms nothing in this browser, or nothing any more, or undoes a change. */
 interface ConfirmLocals {
   readonly accountUrl: string;
-  readonly kind: "elsewhere" | "gone" | "undo" | "undo-factor" | "undo-identity";
-  /** `undo`: the address that comes back. */
+  readonly kind: "elsewhere" | "gone" | "signed-in" | "undo" | "undo-factor" | "undo-identity";
+  /** `undo`: the address that comes back. `signed-in`: that of the invitation. */
   readonly email?: string;
+  /** `signed-in`: the address of the account that this browser is signed in to. */
+  readonly account?: string;
   /** `undo-identity`: the provider. */
   readonly provider?: Label;
   /** The account signs in at its provider only: no password ends, and none is chosen. */
@@ -54,6 +57,7 @@ const TEXTS: Readonly<
 > = {
   elsewhere: { heading: "confirm-email.title", text: "confirm-email.elsewhere" },
   gone: { heading: "confirm-email.gone.title", text: "confirm-email.gone" },
+  "signed-in": { heading: "invitation.signedIn.title", text: "invitation.signedIn" },
   taken: { heading: "undo.taken.title", text: "undo.taken" },
   blocked: { heading: "undo.blocked.title", text: "undo.blocked" },
   undo: { heading: "undo.title", text: "undo.text", submit: "undo.submit" },
@@ -77,6 +81,7 @@ export const confirmPage: DescribedPage<ConfirmLocals> = {
       effect: effectOf(t, locals),
       layout: "end",
       accountUrl,
+      leave: kind === "signed-in" ? t("invitation.signedIn.submit") : t("account.link"),
       submit: submit === undefined ? "" : t(submit, values),
       action: problem === undefined ? (form?.action ?? "") : "",
       csrf: form?.csrf ?? "",
@@ -88,8 +93,9 @@ export const confirmPage: DescribedPage<ConfirmLocals> = {
 const effectOf = (t: Translator, { isOnly = false }: ConfirmLocals): string =>
   isOnly ? t("undo.effect.only") : t("undo.effect");
 
-const valuesOf = (t: Translator, { email = "", provider = "" }: ConfirmLocals) => ({
+const valuesOf = (t: Translator, { email = "", account = "", provider = "" }: ConfirmLocals) => ({
   email,
+  account,
   name: labelIn(provider, t.locale),
 });
 
@@ -141,8 +147,16 @@ const formOf = (token: string): string => `confirm ${token}`;
 
 const pathOf = (ctx: ServiceContext): string => ctx.exchange.deployment.path + CONFIRM_PATH;
 
-const message = (ctx: ServiceContext, status: 200 | 400, locals: Omit<ConfirmLocals, "accountUrl">): Shown =>
-  shown(confirmPage, { accountUrl: `${ctx.exchange.deployment.url}/account`, ...locals }, { status });
+function message(
+  { exchange: { deployment } }: ServiceContext,
+  status: 200 | 400,
+  locals: Omit<ConfirmLocals, "accountUrl">,
+): Shown {
+  // Only the deployment `openid` has a page for signing out; the account page has a button.
+  const signsOut = locals.kind === "signed-in" && deployment.kind === "openid";
+  const accountUrl = deployment.url + (signsOut ? "/oauth2/logout" : "/account");
+  return shown(confirmPage, { accountUrl, ...locals }, { status });
+}
 
 const gone = (ctx: ServiceContext): Reply => ({
   kind: "gone",
@@ -164,13 +178,22 @@ export function createConfirmHandlers(
     devices,
     secondFactors: { enrolments },
     identities,
+    invitations,
     configuration,
     clock,
   }: Pick<
     PageServices,
-    "pages" | "people" | "links" | "devices" | "secondFactors" | "identities" | "configuration" | "clock"
+    | "pages"
+    | "people"
+    | "links"
+    | "devices"
+    | "secondFactors"
+    | "identities"
+    | "invitations"
+    | "configuration"
+    | "clock"
   >,
-  { offers, forms }: { readonly offers: Offers; readonly forms: Signer },
+  { offers, forms, gate }: { readonly offers: Offers; readonly forms: Signer; readonly gate: AccountGate },
 ): ConfirmPage {
   const csrfOf = (link: string): string => forms.sign(formOf(link));
 
@@ -245,6 +268,19 @@ export function createConfirmHandlers(
     return shown(stepPage(name), step, { isRepeatable: true, status, ...wait });
   }
 
+  /** The link of an invitation leads to a sign-in that begins with it, unless somebody is signed in. */
+  async function invitation(ctx: ServiceContext, id: string): Promise<Reply> {
+    const invited = await invitations.findOpen(id);
+    if (invited === undefined) return gone(ctx);
+    const signedIn = await gate.find(ctx);
+    if (signedIn === undefined) return gate.toInvitation(ctx);
+    return message(ctx, 200, {
+      kind: "signed-in",
+      email: shownEmail(invited.email),
+      account: shownEmail(signedIn.account.email),
+    });
+  }
+
   async function show(ctx: ServiceContext, token: string | undefined): Promise<Reply> {
     const { path } = ctx.exchange.deployment;
     if (token !== undefined) {
@@ -261,6 +297,7 @@ export function createConfirmHandlers(
     const { purpose, interaction, extra } = pending;
     const undoing = undoingOf(pending);
     if (undoing !== undefined) return undo(ctx, link, undoing);
+    if (purpose === "invitation") return invitation(ctx, pending.subject);
     // The mails of all others bring a code and no link.
     if (purpose !== "address-change" && purpose !== "registration" && purpose !== "password-reset")
       return gone(ctx);

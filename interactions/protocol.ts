@@ -25,6 +25,7 @@ import type { ProviderServices } from "../provider/services.ts";
 import type { Signer } from "../core/sealing.ts";
 import { hasSecondFactor } from "../accounts/factors/factor.ts";
 import {
+  INVITED,
   OWN_WAYS,
   PROVIDER_HINTS,
   SELECT_ACCOUNT,
@@ -276,6 +277,7 @@ export function createSignInProtocol(
       ...(wantsEverything(params) && { wantsEverything: true }),
       ...(wantsRecent(params) && { wantsRecent: true }),
       ...(params[OWN_WAYS] !== undefined && account && hasWay(account, outranksMail) && { byOwnWay: true }),
+      ...(own && name === "login" && params[INVITED] !== undefined && { invited: true }),
       ...ageOf(params),
       ...(client.providers_mfa === true && { acceptsProviderMfa: true }),
       ...(operatorsOnly && { operatorsOnly }),

@@ -14,6 +14,7 @@ import { createBreachCheck } from "../accounts/passwords/breach-check.ts";
 import { passwordLength } from "../accounts/passwords/password-rules.ts";
 import { createPasswords, type PasswordContext } from "../accounts/passwords/passwords.ts";
 import { createConfirmations } from "../accounts/people/confirmations.ts";
+import { createInvitations } from "../accounts/people/invitations.ts";
 import { createPeople } from "../accounts/people/people.ts";
 import type { AccountServices } from "../accounts/services.ts";
 import type { Configuration, DeploymentKind } from "../config/configuration.ts";
@@ -69,10 +70,14 @@ export function createAccountServices(
 /** What people do with mail and with second factors, and the checks of a sign-in. */
 export function createPeopleServices(
   services: AccountServices,
-): Pick<ProviderServices, "people" | "secondFactors" | "identities" | "passwordCheck" | "newBrowsers"> {
+): Pick<
+  ProviderServices,
+  "people" | "invitations" | "secondFactors" | "identities" | "passwordCheck" | "newBrowsers"
+> {
   const identities = createIdentities(services);
   return {
     people: createPeople(services, identities),
+    invitations: createInvitations(services),
     secondFactors: createSecondFactors(services),
     identities,
     passwordCheck: createPasswordCheck(services),

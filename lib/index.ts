@@ -4,7 +4,13 @@ export type { SignInService } from "./service.ts";
 export type { SignInServiceConfig } from "../config/input.ts";
 export type { Seed } from "./seed.ts";
 export type { Account, Accounts } from "../accounts/operations/accounts.ts";
-export type { AccountChanges, ImportedAccount, NewAccount } from "../accounts/account-schema.ts";
+export type { Invitation, Invitations } from "../accounts/operations/invitations.ts";
+export type {
+  AccountChanges,
+  ImportedAccount,
+  NewAccount,
+  NewInvitation,
+} from "../accounts/account-schema.ts";
 export type { Client, ClientCredentials, Clients } from "../accounts/operations/clients.ts";
 export type { ClientChanges, NewClient } from "../accounts/clients/client-schema.ts";
 export type { Directory } from "../accounts/directory.ts";

@@ -12,6 +12,7 @@ import { type ClientInternals } from "../accounts/clients/client.ts";
 import { type Clients, clients as clientTable } from "../accounts/operations/clients.ts";
 import { type Directory, DIRECTORY_CALLS, type DirectoryInternals } from "../accounts/directory.ts";
 import { startHashWrapping } from "../accounts/passwords/hash-wrapping.ts";
+import type { Invitations, Invites } from "../accounts/operations/invitations.ts";
 import { createKeys, loadServiceKeys } from "../accounts/keys/service-keys.ts";
 import type { Keys, SigningKey } from "../accounts/operations/keys.ts";
 import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
@@ -49,7 +50,9 @@ import { checkStart, putInternalClients, sayPasskeysAreOff } from "./start-check
 export interface SignInService {
   /** Everything under the deployments' paths; the rest falls through to the host application. */
   routes(): Middleware;
-  readonly accounts: Accounts;
+  readonly accounts: Accounts & Invites;
+  /** Invitations to make an account. `accounts.invite` makes one. */
+  readonly invitations: Invitations;
   readonly clients: Clients;
   readonly directory: Directory;
   /** Notifications: delivered and waiting ones, and operations on them. */
@@ -88,7 +91,7 @@ export interface SignInService {
 
 /** A service with the calls that only its own parts use. */
 export interface InternalService extends SignInService {
-  readonly accounts: Accounts & AccountInternals;
+  readonly accounts: Accounts & Invites & AccountInternals;
   readonly clients: Clients & ClientInternals;
   readonly directory: Directory & DirectoryInternals;
   readonly pages: Pages;
@@ -103,7 +106,10 @@ export async function createSignInService(config: SignInServiceConfig): Promise<
 export function withoutInternals({ pages: _pages, ...service }: InternalService): SignInService {
   return {
     ...service,
-    accounts: only<Accounts>({ ...accountTable.rows, verifyPassword: true }, service.accounts),
+    accounts: only<Accounts & Invites>(
+      { ...accountTable.rows, verifyPassword: true, invite: true },
+      service.accounts,
+    ),
     clients: only<Clients>(clientTable.rows, service.clients),
     directory: only<Directory>(DIRECTORY_CALLS, service.directory),
     get provider() {
@@ -268,6 +274,7 @@ async function build(
       },
     );
     const { currentProvider } = http;
+    const { invite, list, find, send, withdraw } = http.invitations;
     const routes = createRoutes(http);
     const keyCalls = createKeys(keys, () => storage.secrets.read());
     const auditLog = facade(auditTable, {
@@ -324,7 +331,8 @@ async function build(
     if (isServer) sayPasskeysAreOff(base);
     return {
       routes: () => routes.middleware,
-      accounts,
+      accounts: { ...accounts, invite },
+      invitations: { list, find, send, withdraw },
       clients,
       directory,
       notifications: notifier.notifications,

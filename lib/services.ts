@@ -3,7 +3,7 @@ import type { AccountServices } from "../accounts/services.ts";
 import type { EndpointServices } from "../compat/services.ts";
 import { createSigner, deriveKey, hmac } from "../core/sealing.ts";
 import { createPeopleServices } from "./account-services.ts";
-import { createAccountGate } from "../interactions/account/gate.ts";
+import { type AccountGate, createAccountGate } from "../interactions/account/gate.ts";
 import { createAccountPages } from "../interactions/account/pages.ts";
 import { createReturnPaths } from "../interactions/account/return-paths.ts";
 import { createAccountSeals } from "../interactions/account/seals.ts";
@@ -70,7 +70,12 @@ export function createHttpServices(
     () => keys.signing.inForce(),
   );
   currentProvider();
-  const provider = { ...below, currentProvider, ...cookiesOf(below), trips: createTrips(below) };
+  const parts = { ...below, currentProvider, ...cookiesOf(below), trips: createTrips(below) };
+  const returns = createReturnPaths({ ...parts, keys: formKeys(parts, "account return") });
+  const provider = {
+    ...parts,
+    gate: createAccountGate(parts, { findSignedIn: findSignedIn(parts), returns }),
+  };
   return {
     ...provider,
     ...signInSteps(provider),
@@ -80,7 +85,8 @@ export function createHttpServices(
 }
 
 /** The parts that the pages are built from. */
-type PageParts = ProviderServices & Pick<Services, "pages" | "links" | "devices" | "trips">;
+type PageParts = ProviderServices &
+  Pick<Services, "pages" | "links" | "devices" | "trips"> & { readonly gate: AccountGate };
 
 /** The steps of a sign-in, and the page that links in mail lead to. */
 function signInSteps(
@@ -95,6 +101,7 @@ function signInSteps(
     passwordLength: passwords.length,
     ...(days !== undefined && { rememberDays: days }),
     // Adding a first factor takes a confirmation by mail.
+    passkeys: secondFactors.passkeys !== undefined,
     passkeyOffer:
       configuration.secondFactor.offer &&
       secondFactors.passkeys !== undefined &&
@@ -125,20 +132,14 @@ const findSignedIn = (services: ProviderServices): FindSignedIn =>
 function accountPages(services: PageParts, notifications: Notifications): readonly AccountPage[] {
   const { configuration, storage, clock, keys } = services;
   const signer = createSigner(keys.forms);
-  const gate = createAccountGate(services, {
-    findSignedIn: findSignedIn(services),
-    returns: createReturnPaths({ ...services, keys: formKeys(services, "account return") }),
-  });
   const console = {
     ...services,
-    gate,
     notifications,
     seals: createConsoleSeals(signer),
   };
   const endedCookies = endedSessionCookies(configuration);
   const parts = {
     ...services,
-    gate,
     sessions: createSignInSessions(services),
     deviceCodes: createDeviceCodes(services),
     connectedDevices: createConnectedDevices(storage.artifacts, services.clients, configuration),

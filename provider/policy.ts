@@ -48,6 +48,9 @@ export const SENT_ACR_VALUES = "sent_acr_values";
 /** The parameter of the account pages for a sign-in with a way of the account's own: a provider's word is not enough. */
 export const OWN_WAYS = "own_ways";
 
+/** The parameter of the account pages for a sign-in that begins with an invitation. */
+export const INVITED = "invited";
+
 /**
  * What a request says about `acr`, in either way. oidc-provider replaces the claim by `acr_values`: that would turn a demand into
  * a wish.

@@ -29,6 +29,7 @@ import { patchProvider } from "./patches.ts";
 import {
   checkSentMaxAge,
   createPrompt,
+  INVITED,
   OWN_WAYS,
   PROVIDER_HINTS,
   SENT_ACR_VALUES,
@@ -159,6 +160,7 @@ function settings(
       [SENT_MAX_AGE]: checkSentMaxAge,
       [SENT_ACR_VALUES]: null,
       [OWN_WAYS]: null,
+      [INVITED]: null,
       ...Object.fromEntries(PROVIDER_HINTS.map((name) => [name, null])),
     },
     // For the times in assertions. The lifetimes of codes, tokens and sessions are exact: see the adapter.

@@ -4,6 +4,8 @@ import type { SecondFactors } from "../accounts/factors/factors.ts";
 import type { Identities } from "../accounts/identities/identities.ts";
 import type { NewBrowsers } from "../accounts/limits/new-browsers.ts";
 import type { PasswordCheck } from "../accounts/limits/password-check.ts";
+import type { Invitations, Invites } from "../accounts/operations/invitations.ts";
+import type { OpenInvitations } from "../accounts/people/invitations.ts";
 import type { People } from "../accounts/people/people.ts";
 import type { AccountServices } from "../accounts/services.ts";
 import type { Upstream } from "../upstream/upstream.ts";
@@ -17,6 +19,7 @@ import type { UnitsOfWork } from "./unit-of-work.ts";
 export interface ProviderServices extends AccountServices {
   /** Registration, password resets and changes of address. */
   readonly people: People;
+  readonly invitations: Invitations & Invites & OpenInvitations;
   readonly secondFactors: SecondFactors;
   /** The identities at other providers. */
   readonly identities: Identities;

@@ -27,6 +27,7 @@ import {
   USED_RP_ID,
 } from "./factors/factor-kinds.ts";
 import { IDENTITY } from "./people/identity-kinds.ts";
+import { INVITATION } from "./people/invitation-kinds.ts";
 import { CONFIRMATION } from "./people/confirmation-kinds.ts";
 import { MAIL, REFUSED_MAIL } from "./people/mail-kinds.ts";
 import { NOTICE_COUNT } from "./people/notices.ts";
@@ -73,6 +74,7 @@ export const KINDS: Kinds = collectKinds([
   FAILED_SIGN_INS,
   SIGNED_IN_BEFORE,
   CONFIRMATION,
+  INVITATION,
   TRIP,
   IDEMPOTENCY,
   AUTHENTICATOR_APP,

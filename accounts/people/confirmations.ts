@@ -161,6 +161,8 @@ export const CONFIRMATION_LIFETIME_MS = 3_600_000;
 export const SIGN_IN_CODE_LIFETIME_MS = 600_000;
 /** How long a link works that undoes a change of address, or a first second factor. */
 const UNDO_LIFETIME_MS = 7 * 86_400_000;
+/** How long the link of an invitation works. */
+export const INVITATION_LIFETIME_MS: number = 7 * 86_400_000;
 /** How many wrong tries end a code. */
 const CODE_TRIES = 5;
 
@@ -200,6 +202,7 @@ export function normalizeCode(typed: string, length: number = CODE_LENGTH): stri
 
 function lifetimeMs(purpose: ConfirmationPurpose): number {
   if (purpose === "sign-in") return SIGN_IN_CODE_LIFETIME_MS;
+  if (purpose === "invitation") return INVITATION_LIFETIME_MS;
   return UNDOING.has(purpose) ? UNDO_LIFETIME_MS : CONFIRMATION_LIFETIME_MS;
 }
 

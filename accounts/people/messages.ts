@@ -36,7 +36,7 @@ interface Values {
   readonly params: NewMail["params"];
   /** When it happened. */
   readonly time: string;
-  /** How long its code and link work, if it is the last one for a while. */
+  /** How long its code and link work, if that is not as usual: it is the last one for a while, or an invitation. */
   readonly until?: string | undefined;
   /** The name of the provider that the mail is about. */
   readonly name: string;
@@ -125,6 +125,16 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
       t("mail.known.notYou"),
     ],
     footer: t("mail.footer.asked"),
+  }),
+  invitation: ({ t, service, until = "", links }) => ({
+    subject: t("mail.invitation.subject", { service }),
+    blocks: [
+      t("mail.invitation.text", { service }),
+      { label: t("mail.invitation.label"), url: links.confirm },
+      t("mail.invitation.once", { until }),
+      t("mail.invitation.notYou"),
+    ],
+    footer: t("mail.invitation.footer", { service }),
   }),
   "confirm-factor": ({ t, params }) => ({
     subject: t("mail.factor.subject"),

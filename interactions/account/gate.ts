@@ -10,7 +10,7 @@ import type { AccountRequest } from "../../provider/pages.ts";
 import { ACR_MFA, satisfies } from "../../provider/authentication.ts";
 import type { FindSignedIn, SignedIn } from "../../provider/account.ts";
 import { hasShown, hasWay, outranksMail } from "../../accounts/ways/ways.ts";
-import { OWN_WAYS } from "../../provider/policy.ts";
+import { INVITED, OWN_WAYS } from "../../provider/policy.ts";
 import { seeOther } from "../answers.ts";
 import { type Reply, send } from "../reply.ts";
 import type { PageServices } from "../services.ts";
@@ -52,6 +52,8 @@ export interface AccountGate {
   ): Promise<SignedIn | undefined>;
   /** Asks for the second factor, and redirects to a page. A person without one comes back unchanged. */
   stepUp(ctx: ServiceContext, path: string, query: Readonly<Record<string, string>>): Reply;
+  /** Leads somebody who has followed the link of an invitation to a sign-in that begins with it. */
+  toInvitation(ctx: ServiceContext): Reply;
   /**
    * Redirects to a sign-in that ends only with a second factor, and then to the wanted page. A person without one adds
    * one. A form that was sent is lost.
@@ -146,6 +148,7 @@ export function createAccountGate(
     },
     stepUp: (ctx, path, query) =>
       toSignIn(ctx, `${path}?${new URLSearchParams(query)}`, { acr_values: ACR_MFA }),
+    toInvitation: (ctx) => toSignIn(ctx, "/account", { [INVITED]: "1" }),
     demandSecondFactor(ctx, request) {
       send(ctx, pages, toSignIn(ctx, wantedBy(ctx, request), { client_id: CONSOLE_CLIENT }));
     },

@@ -49,6 +49,7 @@ const offersOf = (text: Text): Offers => ({
   resets: true,
   emailCode: true,
   passwordLength: { min: 8, max: 128 },
+  passkeys: true,
   passkeyOffer: true,
 });
 
@@ -86,6 +87,7 @@ const stateOf = (name: StepName, text: Text): SignInState => ({
   ...(name === "second-factor" && { passkey: passkeyOf(text) }),
   ...(name === "provider-problem" && { provider: { key: text("google"), from: "login", problem: "slow" } }),
   ...(name === "provider-fresh" && { proven: fedOf(text, provenOf(text)) }),
+  ...(name === "invitation" && { invitation: { id: text(SUB), email: text(ADA) } }),
   ...(name === "enrol" && { enrolment: enrolmentOf(text) }),
 });
 
@@ -467,6 +469,11 @@ export function stepSamples(text: Text): readonly Sample[] {
       "confirm-email-wrong": { problems: [problem("wrong-code", "code")] },
       "confirm-email-link": { signIn: { link: text("x") } },
       "confirm-email-username": { state: { usernameTaken: true, notice: "username-taken" } },
+    }),
+    ...steps("invitation", {
+      invitation: { signIn: own },
+      "invitation-expired": { signIn: own, state: { notice: "expired" } },
+      "invitation-common": { signIn: own, problems: [problem("common", "password")] },
     }),
     ...steps("forgot-password", {
       "forgot-password": { signIn: { loginHint: text(ADA) } },

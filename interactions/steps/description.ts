@@ -288,6 +288,7 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
     if (actions.includes("resend")) return [t("confirm-email.text", { email }), t("confirm-email.help")];
     return fields.length === 0 ? [t("confirm-email.link", { email })] : [];
   },
+  invitation: (t) => [t("invitation.text")],
   "email-code"(t, step) {
     if (!isCodeAsked(step)) return [purposeOf(t, step)];
     // Above, a notice says that another one is on its way, or a problem says that none is.

@@ -14,6 +14,7 @@ import { type Clock, seconds } from "../../core/clock.ts";
 import { ACR_MFA, amrOfPasskey, satisfies } from "../../provider/authentication.ts";
 import { keptEnrolment, usernameTaken, withAddressAlone } from "./confirm-email.ts";
 import { again, codeField, expired, wrongCode } from "./mailed-code.ts";
+import { notAccepted } from "./invitation.ts";
 import { NEW_FACTORS, nameProblem, PASSKEY_REFUSED } from "./new-factor.ts";
 import { parsed } from "./passkey-sign-in.ts";
 import { atEnrol, CHANGED, isAt, isExpired, proceed, provenOf, startOver, stillProven } from "./sign-in.ts";
@@ -39,8 +40,13 @@ const dropped = async (
   { configuration }: Pick<StepServices, "configuration">,
 ): Promise<SignInState | undefined> => {
   if (!hasExpired(configuration.clock)) return undefined;
-  return state.proven === undefined ? { ...expired("register"), ...keptEnrolment(state) } : startOver(state);
+  if (state.proven !== undefined) return startOver(state);
+  return { ...begunWith(state), ...keptEnrolment(state) };
 };
+
+/** The step that somebody without an account began with, which has expired. */
+const begunWith = ({ invitation }: SignInState): SignInState =>
+  invitation === undefined ? expired("register") : { step: "invitation", invitation, notice: "expired" };
 
 export const enrolConfirm: Step = {
   isOpen: (signIn) => isAt(signIn, "enrol-confirm"),
@@ -123,10 +129,14 @@ export const enrol: Step = {
   actions(signIn, { emailCode }) {
     const { app, passkey } = offeredFactors(signIn);
     // A code by mail signs in to an account that has nothing else.
-    if (signIn.state.proven === undefined && emailCode) return ["passkey", "later"];
+    const { proven, invitation } = signIn.state;
+    if (proven === undefined && invitation === undefined && emailCode) return ["passkey", "later"];
     return withLater(signIn, [...(app === null ? [] : ["app"]), ...(passkey === null ? [] : ["passkey"])]);
   },
-  alternatives: ({ state }) => (state.proven === undefined ? ["register", "login"] : ["login"]),
+  alternatives: ({ state: { proven, invitation } }) => {
+    if (proven !== undefined) return ["login"];
+    return [invitation === undefined ? "register" : "invitation", "login"];
+  },
   prepare: (signIn, services) =>
     dropped(signIn, (clock) => (signIn.state.enrolment?.expiresAt ?? 0) <= clock.now(), services),
 
@@ -156,8 +166,7 @@ async function makeAccount(entry: Entry, services: StepServices, enrolments: Enr
   const { signIn, values } = entry;
   const { state } = signIn;
   const { enrolment } = state;
-  const { registrations } = services.people;
-  if (registrations === undefined || enrolment?.as !== null) return again("register");
+  if (enrolment?.as !== null) return again("register");
   if (entry.action === "later") return withAddressAlone(entry, services);
   const unnamed = nameProblem(values);
   if (unnamed !== undefined) return unnamed;
@@ -167,13 +176,18 @@ async function makeAccount(entry: Entry, services: StepServices, enrolments: Enr
   if (tried.kind === "limited") return tried;
   if (tried.kind === "wrong") return PASSKEY_REFUSED;
   if (tried.kind === "stale")
-    return { kind: "next", state: { ...expired("register"), ...keptEnrolment(state) } };
+    return { kind: "next", state: { ...begunWith(state), ...keptEnrolment(state) } };
   const { factor } = tried;
-  const made = await registrations.complete(signIn.uid, { sub: enrolment.sub, factor }, at);
+  const passkey = { sub: enrolment.sub, factor };
+  const made =
+    state.invitation === undefined
+      ? await services.people.registrations?.complete(signIn.uid, passkey, at)
+      : await services.invitations.accept(state.invitation.id, passkey.sub, factor, at);
+  if (made === undefined) return again("register");
   if (made.kind === "limited") return made;
   if (made.kind === "passkey-taken") return PASSKEY_REFUSED;
   if (made.kind === "username-taken") return { kind: "next", state: usernameTaken(state) };
-  if (made.kind !== "created") return again("register");
+  if (made.kind !== "created") return state.invitation === undefined ? again("register") : notAccepted(made);
   const { record, recoveryCodes: codes } = made;
   const changed = { recoveryCodes: codes, sessions_generation: record.sessions_generation };
   return keep(

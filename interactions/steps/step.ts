@@ -37,6 +37,7 @@ export const STEP_NAMES = [
   "review-methods",
   "register",
   "confirm-email",
+  "invitation",
   "provider-register",
   "provider-known",
   "provider-confirm",
@@ -65,6 +66,8 @@ export interface SignInState {
   readonly named?: true;
   /** `email-code`: a code was asked for, with `username` or for the person who is signed in. */
   readonly mailed?: true;
+  /** The invitation that the person has followed: they can read the mail to this address. */
+  readonly invitation?: { readonly id: string; readonly email: string };
   /** The confirmed registration has a username that somebody else has. */
   readonly usernameTaken?: true;
   /** Who came back from a provider, while no account has the identity. */
@@ -193,6 +196,8 @@ export interface RunningSignIn {
   readonly state: SignInState;
   /** The `acr` that the request and its client need; `undefined` if a password is enough. */
   readonly demandedAcr?: string;
+  /** The link in mail led here to accept an invitation. */
+  readonly invited?: true;
   /** The token of the link in mail that this browser has followed. */
   readonly link?: string;
   /** The request wants a recent or a strong sign-in: a remembered browser is neither. */
@@ -240,6 +245,8 @@ export interface Offers {
   readonly passwordLength: PasswordLength;
   /** Days for which a browser can be remembered; missing if none can. */
   readonly rememberDays?: number;
+  /** Whether people can have passkeys. */
+  readonly passkeys: boolean;
   /** Whether people are asked to add a passkey. */
   readonly passkeyOffer: boolean;
 }
@@ -371,7 +378,7 @@ export interface Step {
   /** The state to store before the step is shown; `undefined` if none. */
   readonly prepare?: (
     signIn: RunningSignIn,
-    services: Pick<StepServices, "accounts" | "configuration" | "secondFactors">,
+    services: Pick<StepServices, "accounts" | "configuration" | "invitations" | "people" | "secondFactors">,
   ) => Promise<SignInState | undefined>;
 }
 
@@ -416,6 +423,7 @@ export type StepServices = Pick<
   | "people"
   | "secondFactors"
   | "identities"
+  | "invitations"
 > & {
   readonly devices: DeviceCookies;
   readonly protocol: SignInProtocol;

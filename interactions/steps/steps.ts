@@ -5,6 +5,7 @@ import { continueAs } from "./continue.ts";
 import { emailCode } from "./email-code.ts";
 import { enrol, enrolConfirm, recoveryCodes } from "./enrol.ts";
 import { forgotPassword } from "./forgot-password.ts";
+import { invitation } from "./invitation.ts";
 import { hintedProvider, login, reauthenticate } from "./login.ts";
 import { newPassword } from "./new-password.ts";
 import { offerPasskey } from "./offer-passkey.ts";
@@ -34,6 +35,7 @@ export const STEPS: Readonly<Record<StepName, Step>> = {
   "review-methods": reviewMethods,
   register,
   "confirm-email": confirmEmail,
+  invitation,
   "provider-register": providerRegister,
   "provider-known": providerKnown,
   "provider-confirm": providerConfirm,
@@ -49,6 +51,7 @@ export const STEPS: Readonly<Record<StepName, Step>> = {
 export function firstStep(signIn: RunningSignIn, offers: Offers): StepName {
   if (signIn.prompt === "consent" || signIn.prompt === "continue") return signIn.prompt;
   if (signIn.prompt === "create" && offers.registration !== undefined) return "register";
+  if (signIn.invited) return "invitation";
   if (signIn.account !== undefined) return "reauthenticate";
   return signIn.hinted === undefined ? "login" : "provider";
 }

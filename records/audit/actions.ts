@@ -10,6 +10,7 @@ type AuditSubject =
   | "API"
   | "delivery"
   | "receiver"
+  | "invitation"
   | "signing key";
 
 interface AuditedAction {
@@ -101,6 +102,11 @@ const ACTIONS = {
     means:
       "A client revoked a refresh token and its token family, or (`limit`) held too many for the account",
   },
+  "invitation.sent": {
+    about: "invitation",
+    means: "Somebody was invited to make an account, or an invitation was sent again; `again` says so",
+  },
+  "invitation.withdrawn": { about: "invitation", means: "An invitation was withdrawn" },
   "account.viewed": { about: "account", means: "An operator opened the page of an account in the console" },
   "account.created": { about: "account", means: "An account was created" },
   "account.registered": {

@@ -12,6 +12,7 @@ export const CONFIRMATION_PURPOSES = [
   "identity-link",
   "identity-undo",
   "sign-in",
+  "invitation",
 ] as const;
 
 export type ConfirmationPurpose = (typeof CONFIRMATION_PURPOSES)[number];
@@ -28,7 +29,7 @@ export interface StoredConfirmation {
   readonly purpose: ConfirmationPurpose;
   /**
    * The `sub` of the account; for a registration and a sign-in, its interaction; for an unknown name, a digest of it; for the
-   * undo of a change of address, the id of the change; for the enrolment of a factor or the linking of an identity, the sign-in or session
+   * undo of a change of address, the id of the change; for an invitation, its id; for the enrolment of a factor or the linking of an identity, the sign-in or session
    * that waits for it; for the undo of a linking, the id of the identity.
    */
   readonly subject: string;
@@ -64,8 +65,8 @@ export const confirmationContext = (purpose: ConfirmationPurpose, subject: strin
 export const CONFIRMATION: Kind<StoredConfirmation, "link" | "interaction"> = defineKind({
   name: "confirmation",
   holds:
-    "what a code or link in mail allows: a sign-in, a registration, a password reset, a change of address, a first second factor or the linking of an identity, or undoing one of the last three",
-  key: "its purpose and its subject: a `sub`, or the id of a sign-in, of a session, of a change or of an identity; and whether it lasts",
+    "what a code or link in mail allows: a sign-in, a registration, an account for somebody who is invited, a password reset, a change of address, a first second factor or the linking of an identity, or undoing one of the last three",
+  key: "its purpose and its subject: a `sub`, or the id of a sign-in, of a session, of a change, of an identity or of an invitation; and whether it lasts",
   keyOf: (confirmation: StoredConfirmation) => confirmationKey(confirmation),
   index: {
     link: ({ link }) => [{ at: link }],
@@ -79,7 +80,7 @@ export const CONFIRMATION: Kind<StoredConfirmation, "link" | "interaction"> = de
     interaction: "typing the code of a password reset in the sign-in that waits for it",
   },
   expires:
-    "an hour after the mail; a sign-in: ten minutes after it; the last reset for a while: when there can be another, after a day at most; undoing a change: seven days after it",
+    "an hour after the mail; a sign-in: ten minutes after it; the last reset for a while: when there can be another, after a day at most; undoing a change, and an invitation: seven days after it",
   expiresAt: ({ expiresAt }) => expiresAt,
   sealed: ({ sealed, ...rest }, replace) => ({
     ...rest,

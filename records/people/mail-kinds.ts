@@ -15,6 +15,7 @@ export const MAIL_KINDS = [
   "confirm-factor",
   "sign-in-code",
   "confirm-identity",
+  "invitation",
   "factors-changed",
   "identity-linked",
   "recovery-code-used",
@@ -33,6 +34,7 @@ const WITH_CODE: ReadonlySet<MailKind> = new Set([
   "confirm-factor",
   "sign-in-code",
   "confirm-identity",
+  "invitation",
 ]);
 
 /** Mail that somebody waits for, in front of a page: it is sent before notices. */

@@ -18,6 +18,7 @@ import { type SignInServiceConfig } from "../../config/input.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { createLogger } from "../../core/logger.ts";
 import { LimitReached } from "../../core/errors.ts";
+import { createInvitations } from "../../accounts/people/invitations.ts";
 import { createAccountServices } from "../../lib/account-services.ts";
 import { createNotifier } from "../../notifier/notifier.ts";
 import { createStorageServices } from "../../records/services.ts";
@@ -117,8 +118,10 @@ export async function openAdministration(
     },
     find: ({ target: [id] }) => storage.audit.find(id),
   });
+  const { invite, ...invitations } = createInvitations(below);
   const calls = {
-    accounts,
+    accounts: { ...accounts, invite },
+    invitations,
     clients,
     directory,
     notifications: notifier.notifications,

@@ -174,6 +174,10 @@ export class Office {
       return example.replace(/(?<=--user-id )\d+/u, String(person?.user_id));
     }
     if (!/\bID\b/u.test(example)) return example.replaceAll(/\bSUB\b/gu, sub);
+    if (example.startsWith("invitations ")) {
+      const { id } = await this.service.accounts.invite({ email: `${crypto.randomUUID()}@example.com` });
+      return example.replace(/\bID\b/u, id);
+    }
     const id = await this.waiting(sub);
     if (example.startsWith("deliveries redrive ")) await this.service.notifications.discard(id);
     return example.replace(/\bID\b/u, id);

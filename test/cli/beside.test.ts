@@ -139,6 +139,8 @@ describe("a command that only reads", () => {
     ["accounts list", 0],
     [`factors list ${NOBODY}`, 1],
     [`identities list ${NOBODY}`, 0],
+    [`invitations find ${NOBODY}`, 1],
+    ["invitations list", 0],
     ["clients find news", 0],
     ["clients list", 0],
     ["services find 1", 0],

@@ -11,6 +11,7 @@ import {
   USED_CHALLENGE,
   USED_RP_ID,
 } from "../../records/factors/factor-kinds.ts";
+import { INVITATION } from "../../records/people/invitation-kinds.ts";
 import { TRIP } from "../../records/people/trip-kinds.ts";
 import { IDEMPOTENCY } from "../../records/administration/idempotency-kinds.ts";
 import { MAIL, REFUSED_MAIL, type StoredMail } from "../../records/people/mail-kinds.ts";
@@ -183,6 +184,23 @@ function repeatable(index: number, now: number): RecordData {
   );
 }
 
+function invitation(index: number, now: number): RecordData {
+  return INVITATION.record({
+    id: text(index),
+    address: text(index + 1),
+    sealed: text(index),
+    state: "waiting",
+    invitedBy: { kind: "operator", id: `operator-${index}` },
+    byAdministrator: index % 2 === 0,
+    deployment: "openid",
+    sendsLeft: index % 4,
+    sub: null,
+    createdAt: now - index,
+    sentAt: now - index,
+    expiresAt: now + HOUR + index,
+  });
+}
+
 function factors(index: number, now: number): RecordData[] {
   const sub = text(index);
   const times = { added_at: index, last_used_at: index % 2 === 0 ? null : index + 1 };
@@ -224,6 +242,7 @@ function factors(index: number, now: number): RecordData[] {
     USED_RP_ID.record({ rp_id: `${index}.example` }),
     trip(index, now),
     repeatable(index, now),
+    invitation(index, now),
   ];
 }
 

@@ -1,7 +1,6 @@
 /** Every step of a sign-in against what a hostile site, program or person sends. */
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { AccountInternals } from "../../accounts/account.ts";
-import type { Accounts } from "../../accounts/operations/accounts.ts";
 import type { StepName } from "../../interactions/steps/step.ts";
 import { SYSTEM } from "../../records/audit/audit-event.ts";
 import { Browser } from "../../testing/browser/browser.ts";
@@ -73,6 +72,10 @@ async function atLogin(party: TestClient = news): Promise<Browser> {
   return party.browser().get(party.authorizeUrl());
 }
 
+/** Somebody with a password and a confirmed address. */
+const known = (email: string) =>
+  service.service.accounts.import({ email, password: PASSWORD, email_verified: true });
+
 /** A browser at the form of another step. */
 async function way(step: string): Promise<Browser> {
   const browser = await atLogin();
@@ -81,17 +84,14 @@ async function way(step: string): Promise<Browser> {
 
 /** Somebody new who signs in to a client that needs a second factor. */
 async function atEnrolment(): Promise<{ readonly browser: Browser; readonly email: string }> {
-  count += 1;
-  const email = `factors-${count}@example.org`;
-  await service.service.accounts.import({ email, password: PASSWORD, email_verified: true });
+  const { email } = await known(`factors-${(count += 1)}@example.org`);
   const browser = await atLogin(clientAt(service, "oauth2", VAULT));
   return { browser: await signIn(browser, { username: email, password: PASSWORD }), email };
 }
 
 /** The same person, with the code from the mail. */
 async function confirmed({ browser, email }: Awaited<ReturnType<typeof atEnrolment>>): Promise<Browser> {
-  const code = codeIn(await service.mailTo(email));
-  return browser.submit(browser.form("code"), { code });
+  return browser.submit(browser.form("code"), { code: codeIn(await service.mailTo(email)) });
 }
 
 /** The code in the newest mail that has one. */
@@ -110,9 +110,7 @@ async function atNewcomer(email?: string): Promise<Browser> {
 }
 
 async function atKnownAddress(): Promise<{ readonly browser: Browser; readonly email: string }> {
-  count += 1;
-  const email = `known-${count}@example.org`;
-  await service.service.accounts.import({ email, password: PASSWORD, email_verified: true });
+  const { email } = await known(`known-${(count += 1)}@example.org`);
   return { browser: await atNewcomer(email), email };
 }
 
@@ -148,8 +146,11 @@ const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
   },
   async "provider-fresh"() {
     provider.signIn({ sub: "ada-there", auth_time: null });
-    const browser = news.browser();
-    return leaveFor(await browser.get(news.authorizeUrl({ prompt: "login" })));
+    return leaveFor(await news.browser().get(news.authorizeUrl({ prompt: "login" })));
+  },
+  async invitation() {
+    const { email } = await service.service.accounts.invite({ email: `invited-${(count += 1)}@example.org` });
+    return new Browser().get(linkIn(await service.mailTo(email)));
   },
   "provider-register": () => atNewcomer(),
   "provider-known": async () => (await atKnownAddress()).browser,
@@ -166,7 +167,7 @@ const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
       password: PASSWORD,
       email_verified: true,
     });
-    await (service.service.accounts as Accounts & AccountInternals).acceptTerms(sub, TERMS.version, SYSTEM);
+    await (service.service.accounts as unknown as AccountInternals).acceptTerms(sub, TERMS.version, SYSTEM);
     const browser = await atLogin();
     return browser.submit(browser.form("password"), {
       username: email,
@@ -463,8 +464,7 @@ describe("a sign-in", () => {
 
   it("confirms nothing for a mail scanner: GET, again and again, and HEAD change nothing [D-LINK-1]", async () => {
     const browser = await REACH["new-password"]();
-    const message = await service.mailTo(BOB.email);
-    const link = linkIn(message);
+    const link = linkIn(await service.mailTo(BOB.email));
     expect(link.startsWith(`${service.oauth2}/confirm?token=`)).toBe(true);
     for (let visits = 0; visits < 3; visits += 1) {
       const scanner = await new Browser().get(link);

@@ -69,7 +69,7 @@ it("a host application reaches no internal call and no hash, at run time neither
   const service = await createSignInService({ deployments, storage: "sqlite::memory:", logger });
   try {
     for (const { accounts, clients, directory } of [service, test.service]) {
-      expect(members(accounts)).toEqual([...Object.keys(rowsOf("accounts")), "verifyPassword"]);
+      expect(members(accounts)).toEqual([...Object.keys(rowsOf("accounts")), "verifyPassword", "invite"]);
       expect(members(clients)).toEqual(Object.keys(rowsOf("clients")));
       expect(members(directory)).toEqual(["services", "groups", "portals", "apis"]);
       for (const [noun, entries] of Object.entries(directory) as [Noun, object][])
