@@ -15,6 +15,7 @@ import {
   membersOf,
   type PositionName,
 } from "../accounts/operations/operation.ts";
+import { textsOf } from "../config/documented-schema.ts";
 
 /** The tables. Their comments are the texts of the commands: see `build/operations.ts`. */
 export const TABLES = {
@@ -98,6 +99,27 @@ export function routeOf(noun: string, verb: string, { effect, target, path }: An
 /** Where a list can be asked for by POST: what somebody looks for must not stand in an address. */
 export function searchPathOf(noun: string, row: AnyRow): string | undefined {
   return row.effect === "list" && "search" in membersOf(row) ? `/v1/${noun}/search` : undefined;
+}
+
+/** A segment that names something, as links have it. */
+export function segmentOf(text: string): string {
+  return /^[\w~-][\w.~-]*$/u.test(text) ? text : `b64:${Buffer.from(text, "utf8").toString("base64url")}`;
+}
+
+/** A body as the call takes it: bytes travel as Base64. What is none stays a text, which the schema refuses. */
+export function fromJson(row: AnyRow, body: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const members = membersOf(row);
+  return Object.fromEntries(
+    Object.entries(body).map(([name, value]) => {
+      const isBytes = Object.hasOwn(members, name) && textsOf(members[name]).option === "bytes";
+      return [name, isBytes && typeof value === "string" ? (bytesIn(value) ?? value) : value];
+    }),
+  );
+}
+
+function bytesIn(text: string): Buffer | undefined {
+  const bytes = Buffer.from(text, "base64");
+  return bytes.toString("base64") === text ? bytes : undefined;
 }
 
 /** The rows of a noun. */

@@ -86,6 +86,7 @@ export interface Row<
   I extends Input,
   O extends z.ZodType<object>,
   F extends Effect,
+  S extends readonly Surface[] = readonly Surface[],
 > {
   readonly effect: F;
   /** What it is about: the first arguments of the call, segments of a path, operands of the command. */
@@ -117,7 +118,7 @@ export interface Row<
   /** What the command says is not there when the call has found nothing. Default: what the table is about. */
   readonly missing?: string;
   /** Where it can be called. Default: everywhere. */
-  readonly surfaces?: readonly Surface[];
+  readonly surfaces?: S;
   /**
    * The segment of its path after what it is about; with a `/` before it the whole path below `/v1`. Default: nothing; of a verb its name.
    * What a `create` makes is named in the body if nothing follows.
@@ -148,7 +149,8 @@ export function operation<
   O extends z.ZodType<object>,
   const F extends Effect,
   const P extends readonly PositionName[] = readonly [],
->(row: Row<T, P, I, O, F>): Row<T, P, I, O, F> {
+  const S extends readonly Surface[] = readonly Surface[],
+>(row: Row<T, P, I, O, F, S>): Row<T, P, I, O, F, S> {
   return row;
 }
 
@@ -197,7 +199,8 @@ export function pageOf<Item>(
 type IsNothing<T> = string extends keyof T ? true : false;
 
 type Given<R extends AnyRow> = Omit<z.input<R["input"]>, NonNullable<R["positional"]>[number]>;
-type Output<R extends AnyRow> = IsNothing<z.output<R["output"]>> extends true ? void : z.output<R["output"]>;
+export type Output<R extends AnyRow> =
+  IsNothing<z.output<R["output"]>> extends true ? void : z.output<R["output"]>;
 /** A list is empty rather than missing, and what is about nothing in particular is always there. */
 type IsAlwaysThere<R extends AnyRow> =
   Output<R> extends readonly unknown[]
@@ -205,7 +208,7 @@ type IsAlwaysThere<R extends AnyRow> =
     : [...ByPosition<R["target"]>, ...ByPosition<NonNullable<R["positional"]>>] extends []
       ? true
       : false;
-type Result<R extends AnyRow> = R["effect"] extends "list"
+export type Result<R extends AnyRow> = R["effect"] extends "list"
   ? Page<Output<R>>
   : R["effect"] extends "read"
     ? Output<R> | (IsAlwaysThere<R> extends true ? never : undefined)
@@ -213,13 +216,13 @@ type Result<R extends AnyRow> = R["effect"] extends "list"
       ? boolean
       : Output<R>;
 
-type ByPosition<T extends readonly PositionName[]> = T extends readonly [
+export type ByPosition<T extends readonly PositionName[]> = T extends readonly [
   infer H extends PositionName,
   ...infer Rest extends readonly PositionName[],
 ]
   ? [...Positions[H], ...ByPosition<Rest>]
   : [];
-type InputArgs<R extends AnyRow> =
+export type InputArgs<R extends AnyRow> =
   IsNothing<z.input<R["input"]>> extends true
     ? R["effect"] extends "list"
       ? [paging?: Paging]
@@ -282,7 +285,7 @@ export function changes({ effect }: AnyRow): boolean {
 }
 
 /** Whether the call takes an object of input. */
-function takesObject(row: AnyRow): boolean {
+export function takesObject(row: AnyRow): boolean {
   return row.effect === "list" || Object.keys(membersOf(row)).length > (row.positional ?? []).length;
 }
 

@@ -53,11 +53,6 @@ function fromBase64(raw: string): string {
   return text;
 }
 
-/** A segment that names something, as links have it. */
-export function segmentOf(text: string): string {
-  return /^[\w~-][\w.~-]*$/u.test(text) ? text : `b64:${Buffer.from(text, "utf8").toString("base64url")}`;
-}
-
 function addressesOf(noun: Noun, verb: string, row: AnyRow): readonly Address[] {
   const address = { noun, verb, row, ...routeOf(noun, verb, row) };
   const path = searchPathOf(noun, row);

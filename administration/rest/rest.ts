@@ -7,8 +7,8 @@ import { isObject } from "../../core/untrusted-json.ts";
 import { InvalidArgument, LimitReached, NotFound } from "../../core/errors.ts";
 import type { Administrator } from "../administrator.ts";
 import { type Perform, type Performed, type PerformRequest, requireRole } from "../perform.ts";
-import { type Noun, rowsOf } from "../tables.ts";
-import { type Address, ADDRESSES, createFinder, type Destination, segmentOf } from "./addresses.ts";
+import { type Noun, rowsOf, segmentOf } from "../tables.ts";
+import { type Address, ADDRESSES, createFinder, type Destination } from "./addresses.ts";
 import { readBody, readQuery, refuseBody, refuseQuery } from "./input.ts";
 import { type Placement, type ProblemDocument, problemOf, RequestProblem } from "./problems.ts";
 
