@@ -8,6 +8,7 @@ import { FairQueue } from "../core/fair-queue.ts";
 import { KeyedBatches } from "../core/keyed-batches.ts";
 import { Running } from "../core/running.ts";
 import type { RecordData } from "../adapters/record-store.ts";
+import type { Beside } from "../records/artifacts/artifact-store.ts";
 import type { ArtifactQuery, StoredArtifact } from "../records/artifacts/artifact.ts";
 import { type AuditEvent, SYSTEM } from "../records/audit/audit-event.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
@@ -38,7 +39,10 @@ export interface EndedAccess {
 /** Called with sessions that have ended, before they are removed. */
 export type OnSessions = (sub: string, sessions: readonly StoredArtifact[]) => Promise<void>;
 
-type Services = Pick<StorageServices, "configuration" | "storage" | "clock" | "events" | "audit">;
+type Services = Pick<StorageServices, "configuration" | "storage" | "clock" | "events" | "audit"> & {
+  /** Stores account events in the commit of what ended. */
+  readonly webhooks: { readonly beside: (tx: Transaction, ended: AuditEvent) => Promise<void> };
+};
 
 /** A list of artifacts, some of which have ended. */
 interface EndedList {
@@ -47,6 +51,8 @@ interface EndedList {
   readonly isOver: (artifact: StoredArtifact) => boolean;
   /** Called with those of a page before they are removed. */
   readonly before?: (over: readonly StoredArtifact[]) => Promise<void>;
+  /** Puts other records into the commit that removes the ones that `before` was called with last. */
+  readonly beside?: Beside;
 }
 
 const isNamed = (): boolean => true;
@@ -182,14 +188,14 @@ export class AccessCleanup {
 
   /** @returns where the next page begins. */
   async #removePage(
-    { query, isOver, before }: EndedList,
+    { query, isOver, before, beside }: EndedList,
     after: string | undefined,
   ): Promise<string | undefined> {
     const { artifacts } = this.#services.storage;
     const page = await artifacts.page(query, { after });
     const over = page.artifacts.filter(isOver);
     await before?.(over);
-    await artifacts.remove(over);
+    await artifacts.remove(over, beside);
     return page.next;
   }
 
@@ -276,9 +282,15 @@ export class AccessCleanup {
       if ((await this.#services.storage.artifacts.count(query, most + 1)) <= most) return;
       let seen = 0;
       const isOver = (): boolean => (seen += 1) > most;
-      const before = async (over: readonly StoredArtifact[]): Promise<void> =>
-        over.forEach(() => this.#services.audit.note(ended()));
-      await this.#removeAll({ query, isOver, before });
+      let events: readonly AuditEvent[] = [];
+      const before = async (over: readonly StoredArtifact[]): Promise<void> => {
+        events = over.map(ended);
+        for (const event of events) this.#services.audit.note(event);
+      };
+      const beside: Beside = async (tx) => {
+        for (const event of events) await this.#services.webhooks.beside(tx, event);
+      };
+      await this.#removeAll({ query, isOver, before, beside });
     };
     void this.#trims.add(JSON.stringify(owner), trim).finally(this.#running.begin());
   }

@@ -126,6 +126,11 @@ export interface ServiceEvents {
   "delivery.parked": DeliveryEvent & { readonly reason: string };
   "delivery.redriven": { readonly id: string };
   "delivery.discarded": { readonly id: string };
+  /**
+   * Events that are only worth sending for a while, such as sign-ins, were not stored (`too_many_waiting`: more than 100,000
+   * wait for the receiver), or were given up: `too_late`, after an hour, or one of the reasons of `delivery.parked`.
+   */
+  "delivery.dropped": { readonly receiver: string; readonly reason: string; readonly number: number };
   /** The receiver worked until now, and an attempt failed. `error`: such as `HTTP 503` or `ECONNREFUSED`. */
   "receiver.failing": { readonly receiver: string; readonly error: string | null };
   /** The receiver gets nothing until it is resumed. `by_operator`: or else because nothing can be sent to it. */

@@ -70,6 +70,7 @@ export type CounterName =
   | "logouts"
   | "attempts"
   | "parked"
+  | "dropped"
   | "mails"
   | "faults"
   | "hashingRefused"
@@ -141,6 +142,16 @@ export const COUNTERS: Readonly<Record<CounterName, MetricDeclaration>> = {
     type: "counter",
     help: "Notifications that were parked by receiver and reason",
     labels: { receiver: RECEIVER, reason: ["attempts_used_up", "receiver_removed", "payload_unreadable"] },
+    of: "process",
+  },
+  dropped: {
+    name: "deliveries_dropped_total",
+    type: "counter",
+    help: "Events such as sign-ins that were not stored, because too many wait, or given up unsent, by receiver and reason",
+    labels: {
+      receiver: "`events:KEY`",
+      reason: ["too_many_waiting", "too_late", "attempts_used_up", "receiver_removed", "payload_unreadable"],
+    },
     of: "process",
   },
   mails: {

@@ -325,6 +325,9 @@ export function createMetrics(
   }
   count("delivery.succeeded", ({ attempts }, { receiver }) => attempts.inc({ receiver, result: "success" }));
   count("delivery.failed", ({ attempts }, { receiver }) => attempts.inc({ receiver, result: "failure" }));
+  count("delivery.dropped", ({ dropped }, { receiver, reason, number }) =>
+    dropped.inc({ receiver, reason }, number),
+  );
   count("delivery.parked", ({ parked }, { receiver, reason }) => parked.inc({ receiver, reason }));
   count("receiver.removed", ({ parked }, { receiver, parked: deliveries }) =>
     parked.inc({ receiver, reason: "receiver_removed" }, deliveries),

@@ -22,6 +22,7 @@ import { createPersonFields } from "../accounts/profile-fields.ts";
 import { createClaims } from "../provider/claims.ts";
 import type { ProviderServices } from "../provider/services.ts";
 import { tellingRefusals } from "../records/rate-limits.ts";
+import type { AuditEvent } from "../records/audit/audit-event.ts";
 import type { StorageServices } from "../records/services.ts";
 
 /** What the accounts are built from. */
@@ -37,6 +38,14 @@ export function createAccountServices(
 ): AccountServices & Pick<ProviderServices, "claims"> {
   const { configuration, storage, events, keys, backchannel, onMail } = given;
   const fields = createPersonFields(configuration);
+  const webhooks = createWebhooks({ ...given, fields });
+  const audit = {
+    ...given.audit,
+    note(event: AuditEvent) {
+      given.audit.note(event);
+      webhooks.note(event);
+    },
+  };
   const claims = createClaims(fields);
   const passwords =
     replaced.passwords ?? createPasswords(configuration.passwords, { ...passwordContext(given), ...hashing });
@@ -47,9 +56,13 @@ export function createAccountServices(
     keys.rateLimits,
   );
   const cleanup =
-    replaced.cleanup ?? new AccessCleanup(given, (sub, sessions) => backchannel.sessionsEnded(sub, sessions));
+    replaced.cleanup ??
+    new AccessCleanup({ ...given, audit, webhooks }, (sub, sessions) =>
+      backchannel.sessionsEnded(sub, sessions),
+    );
   const below = {
     ...given,
+    audit,
     fields,
     clientRows: replaced.clientRows ?? CLIENT_ROWS,
     claims,
@@ -59,7 +72,7 @@ export function createAccountServices(
     confirmations,
     limits,
     cleanup,
-    webhooks: createWebhooks({ ...given, fields }),
+    webhooks,
   };
   const accounts = createAccounts(below);
   const clients = createClients({ ...below, accounts });

@@ -241,7 +241,8 @@ async function build(
       { isCheap: cheapHashes, onHashed: (timing) => metrics.hashing(timing) },
       { ...(clientRows && { clientRows }) },
     );
-    const { accounts, clients, directory, cleanup, passwords } = below;
+    const { accounts, clients, directory, cleanup, passwords, webhooks } = below;
+    open.defer(() => webhooks.close());
     open.defer(() => passwords.close());
     open.defer(() => accounts.settled());
     open.defer(() => backchannel.stop());

@@ -232,7 +232,7 @@ const subOf = (account: string | undefined): Pick<DeliveryFilter, "sub"> =>
 
 /** A waiting delivery with why it waits. @param states the receivers that don't work. */
 function shown(
-  { isHead, storedAt, nextAttemptAt, finishedAt, lastError, ...others }: Delivery,
+  { isHead, storedAt, nextAttemptAt, finishedAt, lastError, until: _until, ...others }: Delivery,
   states: ReadonlyMap<string, ReceiverState>,
 ): ShownDelivery {
   const delivery = {

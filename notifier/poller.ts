@@ -5,10 +5,11 @@
  */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Claim, DeliveryStore, DueReceiver } from "../records/deliveries/delivery.ts";
-import type { NotificationSettings } from "../config/configuration.ts";
+import type { Configuration, NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Outage } from "../core/outages.ts";
 import type { StorageServices } from "../records/services.ts";
+import { isUnknownReceiver } from "./receivers.ts";
 import type { LaneWorker } from "./sending/lane-worker.ts";
 
 /**
@@ -123,6 +124,7 @@ export class Poller implements Scheduler {
   readonly #deliveries: DeliveryStore;
   readonly #clock: Clock;
   readonly #settings: NotificationSettings;
+  readonly #events: Configuration["events"];
   readonly #polling: Polling;
   /** Occupied slots of each receiver. */
   readonly #running = new Map<string, number>();
@@ -144,6 +146,7 @@ export class Poller implements Scheduler {
     this.#deliveries = storage.deliveries;
     this.#clock = clock;
     this.#settings = configuration.notifications;
+    this.#events = configuration.events;
     this.#polling = polling;
   }
 
@@ -182,7 +185,8 @@ export class Poller implements Scheduler {
     const { passOn } = this.#polling;
     const passesAllOn = !this.#delivers && passOn !== undefined;
     const { perReceiver } = this.#settings.concurrency;
-    const due = await this.#deliveries.dueReceivers(passesAllOn ? 0 : perReceiver);
+    const all = await this.#deliveries.dueReceivers(passesAllOn ? 0 : perReceiver);
+    const due = passesAllOn ? all : all.filter(({ receiver }) => !isUnknownReceiver(this.#events, receiver));
     const now = this.#clock.now();
     const found = new Map(
       due.filter(({ dueAt }) => dueAt <= now).map((each) => [each.receiver, each] as const),
@@ -205,7 +209,8 @@ export class Poller implements Scheduler {
 
   /** Starts what is due for one receiver. @returns whether there was a slot for it. */
   async serve(receiver: string): Promise<boolean> {
-    const share = this.#stopped ? undefined : this.#share([receiver]).get(receiver);
+    const isServed = !this.#stopped && !isUnknownReceiver(this.#events, receiver);
+    const share = isServed ? this.#share([receiver]).get(receiver) : undefined;
     if (share === undefined) return false;
     // There may be more deliveries than it had slots for.
     if ((await this.#claim(receiver, share)) === share) this.wake();

@@ -8,6 +8,7 @@ import { checked } from "../accounts/arguments.ts";
 import { exampleEvent } from "../accounts/events/event-types.ts";
 import { NOTIFICATION_TYPES, type NotificationBody } from "../accounts/plan.ts";
 import { openReceiver, parseReceiverName, receiverName } from "../accounts/receivers.ts";
+import type { Configuration } from "../config/configuration.ts";
 import { EVENT_TYPES, type EventReceiverSettings } from "../config/events.ts";
 import { signingSecrets } from "../config/value-forms.ts";
 import { inSeconds, seconds } from "../core/clock.ts";
@@ -43,6 +44,15 @@ const TEST_ACCOUNT = {
   user_uuid: "00000000-0000-0000-0000-000000000000",
   user_email: "nobody@invalid",
 };
+
+/**
+ * Whether a receiver of events is not in this configuration. While processes with another one are still, or already, running,
+ * they send to it.
+ */
+export function isUnknownReceiver({ receivers }: Configuration["events"], receiver: string): boolean {
+  const name = parseReceiverName(receiver);
+  return name?.kind === "events" && !Object.hasOwn(receivers, name.key);
+}
 
 const noReceiver = (): NotFound => new NotFound("this receiver");
 

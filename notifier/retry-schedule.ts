@@ -3,7 +3,7 @@
  * due. The table of delays is `notifications.retryDelays` in the configuration. Pure functions.
  * Specification: `decisions.md`, "Retries".
  */
-import type { Delivery, Outcome } from "../records/deliveries/delivery.ts";
+import { type Delivery, type Outcome, TOO_LATE } from "../records/deliveries/delivery.ts";
 import type { AttemptResult } from "./sending/deliver.ts";
 
 /** Each delay varies by up to this fraction of itself, so that deliveries that failed together spread out. */
@@ -55,11 +55,13 @@ export interface Verdict {
  */
 export function verdictOf(
   result: AttemptResult,
-  delivery: Pick<Delivery, "failures">,
+  delivery: Pick<Delivery, "failures" | "until">,
   schedule: {
     readonly delays: readonly number[];
     readonly random: () => number;
     readonly signal: AbortSignal;
+    /** Milliseconds since the epoch. */
+    readonly now: number;
   },
 ): Verdict {
   if (schedule.signal.aborted && result.kind === "failed" && result.code === "aborted") {
@@ -78,7 +80,10 @@ export function verdictOf(
   }
   const retryAfter = result.kind === "answered" ? result.retryAfter : undefined;
   const after = nextDelay(schedule.delays, { failures: delivery.failures + 1, retryAfter }, schedule.random);
+  const isLate = after !== undefined && schedule.now + after >= (delivery.until ?? Infinity);
   const outcome: Outcome =
-    after === undefined ? { kind: "parked", reason: USED_UP } : { kind: "retry", after };
+    after === undefined || isLate
+      ? { kind: "parked", reason: isLate ? TOO_LATE : USED_UP }
+      : { kind: "retry", after };
   return { outcome, recorded: true, receiver: "failing" };
 }

@@ -1,5 +1,7 @@
 /** Background maintenance: repairs lanes, finishes interrupted releases, parks for removed receivers, and purges. */
+import { TOO_LATE } from "../records/deliveries/delivery.ts";
 import { RECEIVER_REMOVED } from "./sending/lane-worker.ts";
+import { isUnknownReceiver } from "./receivers.ts";
 import type { NotifierServices } from "./services.ts";
 
 export interface Upkeep {
@@ -15,6 +17,9 @@ const PASS_INTERVAL_MS = 60_000;
 const RETRY_INTERVAL_MS = 5_000;
 /** Deliveries or lanes in one step, so that other requests to the storage don't wait long. */
 const STEP = 500;
+
+/** For so long, processes with another configuration may send to a receiver of events that this one does not have. */
+const UNKNOWN_MS = 3_600_000;
 
 /** @param wake called when more may be due than before. */
 export function createUpkeep(
@@ -53,8 +58,10 @@ export function createUpkeep(
 
   /** Parks deliveries for receivers that are no longer configured. */
   async function parkRemoved(): Promise<void> {
-    for (const { receiver, waiting } of await deliveries.counts()) {
+    for (const { receiver, waiting, oldest } of await deliveries.counts()) {
       if (waiting === 0 || !goesOn() || (await receivers.isConfigured(receiver))) continue;
+      const isNew = storage.now() - (oldest ?? Infinity) < UNKNOWN_MS;
+      if (isNew && isUnknownReceiver(configuration.events, receiver)) continue;
       let parked = 0;
       let isBack = false;
       for (let step = STEP; step === STEP && goesOn() && !isBack; parked += step) {
@@ -67,6 +74,17 @@ export function createUpkeep(
     }
   }
 
+  /** Gives up what is no longer worth sending, such as sign-ins that a paused receiver does not get. */
+  async function discardLate(): Promise<void> {
+    let count: number;
+    do {
+      const discarded = await deliveries.discardLate(STEP);
+      for (const [receiver, number] of discarded)
+        events.emit("delivery.dropped", { receiver, reason: TOO_LATE, number });
+      count = [...discarded.values()].reduce((sum, each) => sum + each, 0);
+    } while (count === STEP && goesOn());
+  }
+
   async function purge(): Promise<void> {
     // What is too old is decided by the time of the storage.
     const now = storage.now();
@@ -76,7 +94,7 @@ export function createUpkeep(
   }
 
   async function pass(): Promise<void> {
-    for (const step of [reconcile, release, parkRemoved, purge]) if (goesOn()) await step();
+    for (const step of [reconcile, release, discardLate, parkRemoved, purge]) if (goesOn()) await step();
     wake();
   }
 

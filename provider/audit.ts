@@ -44,7 +44,7 @@ function accountOf(
 /** Listens to the provider. Nothing is reported for a request that is not committed. */
 export function reportEndedAccess(
   provider: Provider,
-  { units, events, audit }: Pick<ProviderServices, "units" | "events" | "audit">,
+  { units, events, audit, webhooks }: Pick<ProviderServices, "units" | "events" | "audit" | "webhooks">,
 ): void {
   provider.on("grant.revoked", (ctx, grantId) => {
     const unit = units.current();
@@ -80,9 +80,12 @@ export function reportEndedAccess(
     const sub = session?.accountId;
     if (sub === undefined || !params?.["logout"]) return;
     const caller = callerOf(ctx, { kind: "account", id: sub });
-    units.current()?.whenCommitted(() => {
+    const event: AuditEvent = { ...caller, action: "session.ended", subject: sub, reason: "signed_out" };
+    const unit = units.current();
+    unit?.alongside((tx) => webhooks.beside(tx, event));
+    unit?.whenCommitted(() => {
       events.emit("session.ended", { sub, reason: "signed_out" });
-      audit.note({ ...caller, action: "session.ended", subject: sub, reason: "signed_out" });
+      audit.note(event);
     });
   });
 }

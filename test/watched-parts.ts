@@ -28,6 +28,9 @@ export function watchedAudit(): WatchedAudit {
   };
 }
 
+/** No receivers of account events. */
+export const NO_WEBHOOKS = { beside: async (): Promise<void> => undefined };
+
 /** A back-channel logout that tells no client. */
 export interface WatchedLogout extends BackchannelLogout {
   /** The `uid`s of sessions that have ended. */

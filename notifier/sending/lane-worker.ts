@@ -11,6 +11,7 @@ import {
   type FinishOptions,
   type LeaseTerms,
   type Outcome,
+  TOO_LATE,
 } from "../../records/deliveries/delivery.ts";
 import { answerContext, deliveryContext } from "../../records/deliveries/delivery-kinds.ts";
 import { inSeconds } from "../../core/clock.ts";
@@ -114,6 +115,7 @@ export class LaneWorker {
       delays: configuration.notifications.retryDelays,
       random: this.#random,
       signal,
+      now: this.#services.clock.now(),
     });
     return this.#record(claim, result, { ...verdict, sliceEnd });
   }
@@ -123,7 +125,8 @@ export class LaneWorker {
   }
 
   async #prepare({ delivery }: Claim): Promise<Prepared> {
-    const { receivers, sealer } = this.#services;
+    const { receivers, sealer, clock } = this.#services;
+    if ((delivery.until ?? Infinity) <= clock.now()) return { outcome: { kind: "parked", reason: TOO_LATE } };
     const target = await receivers.target(delivery.receiver);
     if (target === "no key") return { outcome: { kind: "kept" }, paused: NO_KEY };
     if (target === "not configured") return { outcome: { kind: "parked", reason: RECEIVER_REMOVED } };
@@ -212,8 +215,10 @@ export class LaneWorker {
 
   #emitParked({ delivery }: Pick<Claim, "delivery">, outcome: Outcome, attempts: number): void {
     if (outcome.kind !== "parked") return;
-    const { id, receiver, sub, type } = delivery;
+    const { id, receiver, sub, type, until } = delivery;
     const { reason } = outcome;
-    this.#services.events.emit("delivery.parked", { id, receiver, sub, type, attempts, reason });
+    const { events } = this.#services;
+    if (until === undefined) events.emit("delivery.parked", { id, receiver, sub, type, attempts, reason });
+    else events.emit("delivery.dropped", { receiver, reason, number: 1 });
   }
 }

@@ -93,7 +93,10 @@ export function createSignInSessions({
   backchannel,
   events,
   audit,
-}: Pick<ProviderServices, "configuration" | "storage" | "backchannel" | "events" | "audit">): SignInSessions {
+  webhooks,
+}: Pick<ProviderServices, "configuration" | "storage" | "backchannel" | "events" | "audit"> & {
+  readonly webhooks: Pick<ProviderServices["webhooks"], "beside">;
+}): SignInSessions {
   const { artifacts } = storage;
 
   const toSession = (account: AccountRecord, found: StoredArtifact): SignInSession | undefined =>
@@ -132,16 +135,18 @@ export function createSignInSessions({
     },
 
     async end(sub, uid, { caller, reason }) {
+      const event = { ...caller, action: "session.ended", subject: sub, reason } as const;
       const ended = await artifacts.change(
         async () => {
           const found = await artifacts.findByUid(SESSION, uid);
           return found?.accountId === sub ? found : undefined;
         },
         () => undefined,
+        (tx) => webhooks.beside(tx, event),
       );
       if (ended === undefined) return false;
       events.emit("session.ended", { sub, reason });
-      audit.note({ ...caller, action: "session.ended", subject: sub, reason });
+      audit.note(event);
       await withoutFailing(events, "back-channel logout", () => backchannel.sessionsEnded(sub, [ended]));
       return true;
     },

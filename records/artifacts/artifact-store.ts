@@ -5,7 +5,7 @@
 import type { Found, Query, RecordStore } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Changes } from "../records.ts";
-import { type KindRules, Records } from "../records.ts";
+import { type KindRules, Records, type Transaction } from "../records.ts";
 import { artifactKind, artifactRecord, artifactRef, GRANT, type ArtifactValue } from "./artifact-kinds.ts";
 import type { Artifact, ArtifactPage, ArtifactQuery, PageOptions, StoredArtifact } from "./artifact.ts";
 
@@ -27,6 +27,9 @@ export interface Family {
 }
 
 /** The stored models of oidc-provider. A fault of the store rejects with `StorageUnavailable`. */
+/** Puts records into a commit. Called for each attempt. */
+export type Beside = (tx: Transaction) => Promise<void>;
+
 export interface ArtifactStore {
   /** The artifact, consumed or not; `undefined` if it is missing, expired or revoked with its family. */
   find(model: string, key: string): Promise<Family | undefined>;
@@ -44,18 +47,20 @@ export interface ArtifactStore {
   /**
    * Changes the artifact that `find` returns; after a conflict it is read again and the change is retried.
    * @param decide returns the artifact afterwards; `undefined` removes it.
+   * @param beside puts other records of the same store into the commit.
    * @returns the artifact as it was; `undefined` if there was none.
    */
   change(
     find: () => Promise<StoredArtifact | undefined>,
     decide: (found: StoredArtifact) => Artifact | undefined,
+    beside?: Beside,
   ): Promise<StoredArtifact | undefined>;
   /** One page of a list, which nobody can make longer. A grant is listed without its codes and tokens. */
   page(query: ArtifactQuery, options?: PageOptions): Promise<ArtifactPage>;
   /** How many artifacts the pages of a list have together, at most this many. Expired ones may be among them. */
   count(query: ArtifactQuery, limit: number): Promise<number>;
-  /** Removes at most 100 artifacts in one commit, grants with their codes and tokens. */
-  remove(artifacts: readonly Pick<Artifact, "model" | "key">[]): Promise<void>;
+  /** Removes at most 100 artifacts in one commit, grants with their codes and tokens. @param beside as of `change`. */
+  remove(artifacts: readonly Pick<Artifact, "model" | "key">[], beside?: Beside): Promise<void>;
 }
 
 /**
@@ -114,7 +119,7 @@ export function createArtifactStore(store: RecordStore, clock: Clock, kinds: Kin
     },
     clock: sharedClock(store),
     commit: (changes, deadline) => records.commit(changes, { deadline }),
-    change: (findOne, decide) =>
+    change: (findOne, decide, beside) =>
       records.transact(async (tx) => {
         const found = await findOne();
         if (found === undefined) return undefined;
@@ -123,6 +128,7 @@ export function createArtifactStore(store: RecordStore, clock: Clock, kinds: Kin
         const after = decide(found);
         if (after === undefined) tx.remove(record);
         else tx.put(artifactRecord(after));
+        await beside?.(tx);
         return found;
       }),
     async page(query, { after, limit = PAGE, oldestFirst = false } = {}) {
@@ -137,10 +143,11 @@ export function createArtifactStore(store: RecordStore, clock: Clock, kinds: Kin
       const [count = 0] = await store.count([{ ...whereOf(query), limit }]);
       return count;
     },
-    async remove(artifacts) {
+    async remove(artifacts, beside) {
       if (artifacts.length === 0) return;
-      await records.transact((tx) => {
+      await records.transact(async (tx) => {
         for (const { model, key } of artifacts) tx.remove(artifactRef(model, key));
+        await beside?.(tx);
       });
     },
   };

@@ -18,6 +18,7 @@ import {
   BEHIND_HEADS,
   DELIVERY,
   dueAt,
+  givenUp,
   type StoredDelivery,
   type KnownReceiver,
   type Lane,
@@ -91,7 +92,7 @@ function withResult(
     return { ...after, failures: stored.failures + 1, failedAt: now, nextAttemptAt: now + outcome.after };
   }
   const failures = stored.failures + made.length;
-  return { ...after, ...over, failures, state: "parked", reason: outcome.reason };
+  return { ...after, ...over, failures, state: givenUp(stored), reason: outcome.reason };
 }
 
 /** How many due heads `finish` prefetches for a receiver, so that not every slot reads its own. */

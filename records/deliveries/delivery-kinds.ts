@@ -112,7 +112,11 @@ export function withoutPayload(delivery: StoredDelivery): StoredDelivery {
   return { ...delivery, hasPayload: false, attemptRecords };
 }
 
-type DeliveryIndex = "receiver" | "lane" | "waiting" | "failed" | "parked" | "deletion" | "purge";
+/** What becomes of a delivery that is given up without an operator: only what stays worth sending is parked. */
+export const givenUp = ({ until }: Pick<StoredDelivery, "until">): "parked" | "discarded" =>
+  until === undefined ? "parked" : "discarded";
+
+type DeliveryIndex = "receiver" | "lane" | "waiting" | "failed" | "parked" | "deletion" | "until" | "purge";
 
 /**
  * A delivery keeps its entries in `receiver` and `lane` for as long as it is stored, so that no list misses it while
@@ -143,6 +147,8 @@ export const DELIVERY: Kind<StoredDelivery, DeliveryIndex> = defineKind({
       type === "DELETE_ACCOUNT" && (state === "waiting" || state === "parked")
         ? [{ at: state, order: position }]
         : [],
+    until: ({ state, until }) =>
+      state === "waiting" && until !== undefined ? [{ at: state, order: Math.floor(until) }] : [],
     purge: purgePositions,
   },
   indexFor: {
@@ -152,6 +158,7 @@ export const DELIVERY: Kind<StoredDelivery, DeliveryIndex> = defineKind({
     failed: "resuming a receiver: what to try again. Only after a failed attempt",
     parked: "listing and counting what is parked",
     deletion: "the metric of the oldest deletion that waits. Only for notifications of deleted accounts",
+    until: "giving up what is no longer worth sending. Only for events such as sign-ins",
     purge: "purging payloads and records",
   },
   expires: "purged by the worker, see `notifications` of the configuration",
@@ -223,9 +230,10 @@ export const laneKey = (lane: LaneKey): string => laneRef(lane).key;
 /** The delivery without what only the storage needs. */
 export function toDelivery(stored: StoredDelivery): Delivery {
   const { id, receiver, sub, type, at, sequence, state, attempts, failures } = stored;
-  const { storedAt, nextAttemptAt, finishedAt, reason, isHead, attemptRecords } = stored;
+  const { storedAt, nextAttemptAt, finishedAt, reason, isHead, attemptRecords, until } = stored;
   const progress = { sequence, state, attempts, failures, storedAt, nextAttemptAt, finishedAt, reason };
   const last = attemptRecords.at(-1);
   const lastError = last === undefined ? null : failureOf(last);
-  return { id, receiver, sub, type, at, ...progress, lastError, isHead };
+  const late = until !== undefined && { until };
+  return { id, receiver, sub, type, at, ...late, ...progress, lastError, isHead };
 }

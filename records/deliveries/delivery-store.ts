@@ -244,6 +244,10 @@ export function createDeliveryStore(access: LaneAccess, positions: Positions): D
     list: (options) => list(access, options),
     attempts: async (id) => [...((await access.delivery(id))?.value.attemptRecords ?? [])],
     counts: () => counts(access),
+    async countWaiting(receiver, most) {
+      const [count = 0] = await access.store.count([{ ...DELIVERY.where("waiting", receiver), limit: most }]);
+      return count;
+    },
     recent: (spans) => recent(access, spans),
     oldestDeletions: () => oldestDeletions(access),
     watch: (onChange) => access.store.watch?.(WATCHED_DELIVERY_KINDS, onChange) ?? (() => undefined),

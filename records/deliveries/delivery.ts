@@ -26,11 +26,22 @@ export interface NewDelivery {
   readonly payload: string;
   /** Seconds since the epoch: when the action happened. */
   readonly at: number;
+  /**
+   * Milliseconds since the epoch: from then on it is not worth sending. It is given up, and never parked. Missing: it is always
+   * worth sending.
+   */
+  readonly until?: number;
 }
+
+/** How long a delivery with `until` is worth sending, also after it is redriven. */
+export const WORTH_SENDING_MS = 3_600_000;
+
+/** Why a delivery is discarded that is no longer worth sending. */
+export const TOO_LATE = "too_late";
 
 /**
  * `waiting`: to be sent, now or later. `delivered`: answered with 2xx. `parked`: no longer retried, stored until an
- * operator redrives it. `discarded`: given up by an operator.
+ * operator redrives it. `discarded`: given up, by an operator or because it is no longer worth sending.
  */
 export const DELIVERY_STATES = ["waiting", "delivered", "parked", "discarded"] as const;
 
@@ -120,6 +131,7 @@ export type Outcome =
   | { readonly kind: "delivered" }
   /** The attempt failed, and the delivery is due again after this many milliseconds. */
   | { readonly kind: "retry"; readonly after: number }
+  /** No further attempt. A delivery with `until` is discarded instead of parked. */
   | { readonly kind: "parked"; readonly reason: string }
   /** Unchanged: the delivery stays the head, is due immediately and has used up no attempt. */
   | { readonly kind: "kept" };
@@ -249,6 +261,8 @@ export interface DeliveryStore {
   attempts(id: string): Promise<DeliveryAttempt[]>;
   /** For metrics; ordered by receiver. */
   counts(): Promise<ReceiverCounts[]>;
+  /** How many deliveries wait for a receiver, at most `most`. */
+  countWaiting(receiver: string, most: number): Promise<number>;
   /**
    * The deliveries of all receivers in spans of this length that end now, the oldest span first. Counts index entries, so
    * that it stays fast whatever was stored.
@@ -301,8 +315,13 @@ export interface DeliveryStore {
    * @returns how many were made due.
    */
   releaseFailed(receiver: string, limit: number): Promise<number>;
-  /** Parks waiting deliveries of a receiver, at most `limit`. @returns how many. */
+  /**
+   * Parks waiting deliveries of a receiver, at most `limit`; discards those that are only worth sending for a while.
+   * @returns how many.
+   */
   parkWaiting(receiver: string, reason: string, limit: number): Promise<number>;
+  /** Discards waiting deliveries that are no longer worth sending, at most `limit`. @returns how many of each receiver. */
+  discardLate(limit: number): Promise<ReadonlyMap<string, number>>;
 
   /**
    * Makes deliveries wait again, due immediately and with all attempts of the schedule, in one step. A redriven delivery

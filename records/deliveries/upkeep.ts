@@ -7,9 +7,12 @@ import {
   type LaneKey,
   type RedriveResult,
   type SendNowResult,
+  TOO_LATE,
+  WORTH_SENDING_MS,
 } from "./delivery.ts";
 import {
   DELIVERY,
+  givenUp,
   type KnownReceiver,
   LANE,
   type Lane,
@@ -28,7 +31,7 @@ import { isTouched, opensAt, type ReceiverState, untouchedReceiver } from "./rec
 type ByHand = Pick<DeliveryStore, "redrive" | "sendNow" | "discard">;
 type Receivers = Pick<
   DeliveryStore,
-  "receiver" | "receivers" | "changeReceiver" | "releaseFailed" | "parkWaiting"
+  "receiver" | "receivers" | "changeReceiver" | "releaseFailed" | "parkWaiting" | "discardLate"
 >;
 type Upkeep = Pick<DeliveryStore, "purge" | "reconcile">;
 
@@ -43,10 +46,10 @@ function byLane(deliveries: readonly StoredDelivery[]): StoredDelivery[][] {
 function redriveLane(
   edit: LaneEdit,
   wanted: readonly StoredDelivery[],
-  supersedable: ReadonlySet<string>,
+  { supersedable, now }: { readonly supersedable: ReadonlySet<string>; readonly now: number },
 ): [string, RedriveResult][] {
   const latest = Math.max(edit.lastDelivered, edit.flight?.sequence ?? 0);
-  const results = wanted.map(({ id, type, sequence }): [string, RedriveResult] => {
+  const results = wanted.map(({ id, type, sequence, until }): [string, RedriveResult] => {
     const problem = problemOf(edit.get(id));
     if (problem !== undefined) return [id, problem];
     if (supersedable.has(type) && latest > sequence) return [id, "superseded"];
@@ -56,6 +59,7 @@ function redriveLane(
       failedAt: null,
       finishedAt: null,
       reason: null,
+      ...(until !== undefined && { until: now + WORTH_SENDING_MS }),
     } as const;
     edit.change(id, { ...again, nextAttemptAt: edit.get(id)?.storedAt ?? null });
     for (const behind of edit.waiting()) {
@@ -81,7 +85,7 @@ export function createByHand(access: LaneAccess): ByHand {
     for (const wanted of byLane(found.filter((delivery) => delivery !== undefined))) {
       const edit = await LaneEdit.open(tx, access, wanted[0] as LaneKey);
       if (edit === undefined) continue;
-      for (const [id, result] of redriveLane(edit, wanted, supersedable)) {
+      for (const [id, result] of redriveLane(edit, wanted, { supersedable, now: access.clock.now() })) {
         results.set(id, result);
         const made = edit.get(id);
         if (made !== undefined) changed?.(toDelivery(made));
@@ -156,7 +160,20 @@ export function createReceivers(access: LaneAccess): Receivers {
     });
   }
 
-  /** Parks the deliveries that still wait in a lane. */
+  /** Gives up deliveries, lane by lane. @returns the receiver of each lane, and how many there were. */
+  function giveUp(
+    deliveries: readonly Read<StoredDelivery>[],
+    reason: string,
+  ): Promise<(readonly [receiver: string, count: number])[]> {
+    return Promise.all(
+      byLane(deliveries.map(({ value }) => value)).map(async (lane) => {
+        const count = await access.transact((tx) => parkLane(tx, lane, reason));
+        return [(lane[0] as LaneKey).receiver, count] as const;
+      }),
+    );
+  }
+
+  /** Gives up the deliveries that still wait in a lane: parks those that stay worth sending. */
   async function parkLane(
     tx: Transaction,
     deliveries: readonly StoredDelivery[],
@@ -165,7 +182,7 @@ export function createReceivers(access: LaneAccess): Receivers {
     const edit = await LaneEdit.open(tx, access, deliveries[0] as LaneKey);
     const wanted = deliveries.filter(({ id }) => edit?.get(id)?.state === "waiting");
     const finishedAt = access.clock.now();
-    for (const { id } of wanted) edit?.change(id, { ...OVER, state: "parked", finishedAt, reason });
+    for (const one of wanted) edit?.change(one.id, { ...OVER, state: givenUp(one), finishedAt, reason });
     edit?.settle();
     return wanted.length;
   }
@@ -205,12 +222,16 @@ export function createReceivers(access: LaneAccess): Receivers {
     },
     async parkWaiting(receiver, reason, limit) {
       const waiting = await access.deliveries(DELIVERY.where("waiting", receiver), limit);
-      const parked = await Promise.all(
-        byLane(waiting.map(({ value }) => value)).map((lane) =>
-          access.transact((tx) => parkLane(tx, lane, reason)),
-        ),
-      );
-      return parked.reduce((sum, each) => sum + each, 0);
+      const parked = await giveUp(waiting, reason);
+      return parked.reduce((sum, [, count]) => sum + count, 0);
+    },
+    async discardLate(limit) {
+      const to = Math.floor(access.clock.now());
+      const late = await access.deliveries({ ...DELIVERY.where("until", "waiting"), to }, limit);
+      const discarded = new Map<string, number>();
+      for (const [receiver, count] of await giveUp(late, TOO_LATE))
+        discarded.set(receiver, (discarded.get(receiver) ?? 0) + count);
+      return discarded;
     },
   };
 }

@@ -18,6 +18,8 @@ import type { ClientRows } from "../../accounts/clients/client-settings.ts";
 import type { ClientInternals } from "../../accounts/clients/client.ts";
 import type { Clients } from "../../accounts/operations/clients.ts";
 import type { Directory, DirectoryInternals } from "../../accounts/directory.ts";
+import { createWebhooks, type Webhooks } from "../../accounts/events/webhooks.ts";
+import type { EventsInput } from "../../config/events.ts";
 import type { AccountsInput } from "../../config/attributes.ts";
 import { createPasswords, type Passwords } from "../../accounts/passwords/passwords.ts";
 import { openSearchIndex } from "../../accounts/search/search-index.ts";
@@ -85,6 +87,10 @@ export interface Domain {
   readonly notified: NewDelivery[];
   readonly ended: ServiceEvents["session.ended"][];
   readonly cleanup: AccessCleanup;
+  readonly webhooks: Webhooks;
+  /** The same with another limit of waiting deliveries. */
+  readonly webhooksWith: (mostWaiting: number) => Webhooks;
+  readonly dropped: ServiceEvents["delivery.dropped"][];
   /** What was noted for the audit in the background. */
   readonly audited: readonly AuditEvent[];
   /** The `uid`s of sessions whose clients were told. */
@@ -102,6 +108,8 @@ export interface Options {
   readonly production: boolean;
   /** Attributes of one's own. Default: none. */
   readonly accounts: AccountsInput;
+  /** Receivers of events. Default: none. */
+  readonly receivers: EventsInput["receivers"];
   readonly limits: OwnershipLimits;
   readonly sendsLogoutTokens: boolean;
   readonly notify: (deliveries: readonly NewDelivery[]) => void;
@@ -126,6 +134,7 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
       storage: "sqlite::memory:",
       clock,
       ...(options.accounts && { accounts: options.accounts }),
+      ...(options.receivers && { events: { receivers: options.receivers } }),
     }),
     production,
     limits,
@@ -140,19 +149,21 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     throw error;
   });
   const base = createStorageServices({ configuration, storage, sealer, logger }, { events, audit });
-  const { accounts, clients, clientRows, directory, fields, claims, cleanup } = createAccountServices(
-    {
-      ...base,
-      keys,
-      backchannel,
-      onMail: () => undefined,
-      onDeliveries: options.notify ?? ((deliveries) => notified.push(...deliveries)),
-    },
-    {},
-    {
-      passwords: counted(options.rules === undefined ? PASSWORDS : createPasswords(options.rules), counts),
-    },
-  );
+  const given = {
+    ...base,
+    keys,
+    backchannel,
+    onMail: () => undefined,
+    onDeliveries: options.notify ?? ((deliveries: readonly NewDelivery[]) => notified.push(...deliveries)),
+  };
+  const { accounts, clients, clientRows, directory, fields, claims, cleanup, webhooks } =
+    createAccountServices(
+      given,
+      {},
+      {
+        passwords: counted(options.rules === undefined ? PASSWORDS : createPasswords(options.rules), counts),
+      },
+    );
   return {
     storage,
     accounts,
@@ -169,6 +180,9 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     notified,
     ended: recorded(events, "session.ended"),
     cleanup,
+    webhooks,
+    webhooksWith: (mostWaiting) => createWebhooks({ ...given, fields }, { mostWaiting }),
+    dropped: recorded(events, "delivery.dropped"),
     audited: audit.noted,
     signedOut: backchannel.ended,
     changed: recorded(events, "account.changed"),
@@ -187,7 +201,7 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
   };
 }
 
-function recorded<E extends "account.changed" | "session.ended" | "fault">(
+function recorded<E extends "account.changed" | "session.ended" | "delivery.dropped" | "fault">(
   events: ServiceEmitter,
   name: E,
 ): ServiceEvents[E][] {

@@ -154,9 +154,16 @@ describe("a receiver that fails", () => {
 
 describe("the result of an attempt", () => {
   const timing = { startedAt: 0, duration: 1 };
-  const schedule = { delays: [5, 300], random: middle, signal: new AbortController().signal };
+  const schedule = { delays: [5, 300], random: middle, signal: new AbortController().signal, now: 1_000 };
   const verdict = (result: object, failures = 0, signal = schedule.signal) =>
     verdictOf({ ...timing, ...result } as AttemptResult, { failures }, { ...schedule, signal });
+
+  it("is no retry from when on the delivery is not worth sending [D-EVENT-10]", () => {
+    const result = { ...timing, ...answered(500) } as AttemptResult;
+    const outcomeUntil = (until: number) => verdictOf(result, { failures: 0, until }, schedule).outcome;
+    expect(outcomeUntil(6_001)).toEqual({ kind: "retry", after: 5_000 });
+    expect(outcomeUntil(6_000)).toEqual({ kind: "parked", reason: "too_late" });
+  });
 
   it("is a success for any 2xx, and a failure for everything else but 410", () => {
     for (let status = 100; status < 600; status += 1) {

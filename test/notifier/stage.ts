@@ -10,6 +10,7 @@ import { CLIENT_ROWS } from "../../accounts/clients/client-settings.ts";
 import { createDirectory, type Directory } from "../../accounts/directory.ts";
 import type { ReceiverSettings } from "../../accounts/receivers.ts";
 import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../core/events.ts";
+import { events as eventsSchema, type EventsInput } from "../../config/events.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { createSealer, type Sealer } from "../../core/sealing.ts";
 import type { Attempt, AttemptResult, AttemptTarget } from "../../notifier/sending/deliver.ts";
@@ -45,6 +46,7 @@ const EVENTS = [
   "delivery.parked",
   "delivery.redriven",
   "delivery.discarded",
+  "delivery.dropped",
   "receiver.paused",
   "receiver.resumed",
   "receiver.circuit_opened",
@@ -80,8 +82,8 @@ export interface World {
   readonly now: () => number;
   /** The calls on a storage that differs, of which nothing is sent. */
   notificationsOn(change: Partial<Storage>): Notifications;
-  /** @param change returns the storage that this worker uses. */
-  worker(change?: (storage: Storage) => Storage): Worker;
+  /** @param change returns the storage that this worker uses. @param events receivers of its own configuration. */
+  worker(change?: (storage: Storage) => Storage, events?: EventsInput): Worker;
   /** Configures a receiver of a service. */
   receiver(service: string, settings?: Partial<ReceiverSettings>): Promise<void>;
   /** Stores deliveries `ID@RECEIVER/SUB`, in this order. */
@@ -115,13 +117,14 @@ function rethrow(error: unknown): never {
 export async function openWorld(
   changes: Partial<NotificationSettings> = {},
   path = "sqlite::memory:",
+  receivers: EventsInput["receivers"] = {},
 ): Promise<World> {
   const clock = new ManualClock();
   const start = clock.now();
   const settings = { ...defaults.notifications, ...changes };
   const deployments = { openid: { url: "http://127.0.0.1:1" } };
   const configuration = {
-    ...readConfiguration({ deployments, storage: path, clock }),
+    ...readConfiguration({ deployments, storage: path, clock, events: { receivers } }),
     notifications: settings,
   };
   const storage = await openStorage(configuration);
@@ -158,8 +161,10 @@ export async function openWorld(
         wake,
       ),
     now: () => clock.now() - start,
-    worker: (change: (storage: Storage) => Storage = (same) => same) =>
-      createWorker(servicesOn({ storage: change(storage) }), clock),
+    worker(change: (storage: Storage) => Storage = (same) => same, events?: EventsInput) {
+      const own = { ...configuration, ...(events && { events: eventsSchema.parse(events) }) };
+      return createWorker(servicesOn({ storage: change(storage), configuration: own }), clock);
+    },
     async receiver(service: string, more: Partial<ReceiverSettings> = {}) {
       const receiver = { ...receiverSettings(service), ...more };
       await directory.services.put(service, { name: service, receiver });

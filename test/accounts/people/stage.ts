@@ -34,7 +34,7 @@ import { readConfiguration } from "../../../config/read.ts";
 import { defaults } from "../../../config/schema.ts";
 import { createAccountServices, createPeopleServices } from "../../../lib/account-services.ts";
 import { createStorageServices } from "../../../records/services.ts";
-import { fixedKeys, watchedAudit, watchedLogout } from "../../watched-parts.ts";
+import { fixedKeys, NO_WEBHOOKS, watchedAudit, watchedLogout } from "../../watched-parts.ts";
 import type { RateLimits } from "../../../config/rate-limits.ts";
 
 export const PASSWORD = "grapefruit under the stairs";
@@ -187,7 +187,7 @@ export async function openPeople(
   const audit = watchedAudit();
   const logger = pino({ level: "silent" });
   const base = createStorageServices({ configuration, storage, sealer, logger }, { events, audit });
-  const cleanup = new WatchedCleanup(base, async () => undefined);
+  const cleanup = new WatchedCleanup({ ...base, webhooks: NO_WEBHOOKS }, async () => undefined);
   const services = createAccountServices(
     {
       ...base,

@@ -15,7 +15,7 @@ import {
 import { Changes } from "../../../records/records.ts";
 import { openStorage, type Storage } from "../../../records/storage.ts";
 import { TestClock } from "../../../testing/test-clock.ts";
-import { watchedAudit, watchedLogout } from "../../watched-parts.ts";
+import { NO_WEBHOOKS, watchedAudit, watchedLogout } from "../../watched-parts.ts";
 import { newStorage } from "../../servers/storage.ts";
 import { readConfiguration } from "../../../config/read.ts";
 import { closing } from "../../closing.ts";
@@ -43,7 +43,14 @@ beforeEach(async () => {
   const events = createEvents(() => undefined);
   const [audit, backchannel] = [watchedAudit(), watchedLogout()];
   [notified, audited] = [backchannel.ended, audit.noted];
-  sessions = createSignInSessions({ configuration, storage, events, audit, backchannel });
+  sessions = createSignInSessions({
+    configuration,
+    storage,
+    events,
+    audit,
+    backchannel,
+    webhooks: NO_WEBHOOKS,
+  });
 });
 
 const now = (): number => Math.floor(clock.now() / 1000);

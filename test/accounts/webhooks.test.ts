@@ -1,0 +1,186 @@
+/** Which events a change of an account stores, and what the audit collects. */
+import { describe, expect, it } from "@jest/globals";
+import { StorageUnavailable } from "../../core/errors.ts";
+import { EVENT_TYPES } from "../../config/events.ts";
+import { eventSchema, type EventBody } from "../../accounts/events/event-types.ts";
+import { SYSTEM } from "../../records/audit/audit-event.ts";
+import { type Domain, type Options, openDomain, START, withCommit } from "./open-domain.ts";
+
+const SECRET = `whsec_${"A".repeat(32)}`;
+const CRM = {
+  url: "https://crm.example/events",
+  signing_secret: SECRET,
+  types: EVENT_TYPES,
+  include: ["email", "name"],
+};
+
+const open = (options: Partial<Options> = {}): Promise<Domain> =>
+  openDomain({ receivers: { crm: CRM }, ...options });
+
+/** The events that are stored, in order, each checked against its schema. */
+async function events(domain: Domain): Promise<readonly EventBody[]> {
+  return (await domain.bodies()).map(({ body }) => {
+    const event = body as unknown as EventBody;
+    return eventSchema(event.type).parse(event);
+  });
+}
+
+const typesOf = async (domain: Domain): Promise<readonly string[]> =>
+  (await events(domain)).map(({ type }) => type);
+
+const signIn = (domain: Domain, sub: string): void =>
+  domain.webhooks.note({
+    action: "sign_in",
+    actor: { kind: "account", id: sub },
+    subject: sub,
+    client: "news",
+  });
+
+describe("the events of an account", () => {
+  it("of a registration are account.registered only, with the values after it [D-EVENT-4]", async () => {
+    const domain = await open();
+    const sub = "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f";
+    await domain.storage.records.transact((tx) =>
+      domain.accounts.register(tx, { sub, email: "ada@example.com", name: "Ada" }, SYSTEM),
+    );
+    expect(await events(domain)).toEqual([
+      {
+        type: "account.registered",
+        timestamp: new Date(START * 1000).toISOString(),
+        data: { sub, user_id: 1, services: [], profile: { email: "ada@example.com", name: "Ada" } },
+      },
+    ]);
+  });
+
+  it("are none if the change is not committed, and none twice after a conflict [D-EVENT-1]", async () => {
+    let tries = 0;
+    const failing = await open({
+      storage: (storage) =>
+        withCommit(storage, async () => {
+          tries += 1;
+          throw new StorageUnavailable("planted");
+        }),
+    });
+    await expect(failing.accounts.create({ email: "ada@example.com" })).rejects.toThrow("planted");
+    expect([tries, await typesOf(failing)]).toEqual([1, []]);
+
+    const domain = await open();
+    const { sub } = await domain.accounts.create({ email: "ada@example.com" });
+    let conflicts = 1;
+    const other = domain.reopen({
+      storage: (storage) =>
+        withCommit(storage, async () => {
+          if (conflicts-- > 0) await domain.accounts.update(sub, { surname: "Byron" });
+        }),
+    });
+    await other.accounts.update(sub, { name: "Ada" });
+    expect(await typesOf(domain)).toEqual(["account.created", "account.updated", "account.updated"]);
+    expect((await events(domain)).at(-1)?.data).toMatchObject({ fields: ["name"], profile: { name: "Ada" } });
+  });
+
+  it("of an invitation have a lane of their own, and no account [D-EVENT-13]", async () => {
+    const domain = await open();
+    await domain.storage.records.transact(async (tx) => {
+      await domain.webhooks.invited(tx, { invitation: "inv_1", email: "eve@example.com", at: START });
+    });
+    expect(await events(domain)).toEqual([
+      {
+        type: "account.invited",
+        timestamp: new Date(START * 1000).toISOString(),
+        data: { invitation: "inv_1", profile: { email: "eve@example.com", name: null } },
+      },
+    ]);
+    expect(domain.notified).toMatchObject([{ sub: "invitation:inv_1", receiver: "events:crm" }]);
+    await expect(
+      domain.storage.records.transact(async (tx) => {
+        await domain.webhooks.invited(tx, { invitation: "inv_2", email: "eve@example.com", at: START });
+        throw new Error("planted");
+      }),
+    ).rejects.toThrow("planted");
+    expect(await events(domain)).toHaveLength(1);
+  });
+});
+
+describe("what the audit collects", () => {
+  it("is stored together with the account as it is then, to be sent for an hour [D-EVENT-9, D-EVENT-10]", async () => {
+    const domain = await open();
+    const { sub, user_id } = await domain.accounts.create({ email: "ada@example.com" });
+    signIn(domain, sub);
+    signIn(domain, sub);
+    domain.webhooks.note({ action: "sign_in", actor: SYSTEM.actor, subject: sub, outcome: "failure" });
+    domain.webhooks.note({ action: "grant.created", actor: SYSTEM.actor, subject: sub });
+    domain.webhooks.note({ action: "sign_in", actor: SYSTEM.actor, subject: "nobody" });
+    expect(await typesOf(domain)).toEqual(["account.created"]);
+    await domain.webhooks.flush();
+    const [, ...signedIn] = await events(domain);
+    const profile = { email: "ada@example.com", name: null };
+    const expected = { type: "account.signed_in", data: { sub, user_id, client_id: "news", profile } };
+    expect(signedIn).toMatchObject([expected, expected]);
+    expect(domain.notified.slice(1)).toMatchObject([
+      { until: START * 1000 + 3_600_000 },
+      { until: START * 1000 + 3_600_000 },
+    ]);
+  });
+
+  it("is not stored for an account that is deleted by then [D-EVENT-14]", async () => {
+    const domain = await open();
+    const { sub } = await domain.accounts.create({ email: "ada@example.com" });
+    signIn(domain, sub);
+    await domain.accounts.delete(sub);
+    await domain.webhooks.close();
+    expect(await typesOf(domain)).toEqual(["account.created", "account.deleted"]);
+  });
+
+  it("is dropped and counted while too many wait for its receiver; changes of accounts are not [D-EVENT-11]", async () => {
+    const domain = await open();
+    const { sub } = await domain.accounts.create({ email: "ada@example.com" });
+    await domain.accounts.update(sub, { name: "Ada" });
+    const webhooks = domain.webhooksWith(1);
+    const note = (client: string): void =>
+      webhooks.note({ action: "sign_in", actor: SYSTEM.actor, subject: sub, client });
+    note("one");
+    note("two");
+    await webhooks.flush();
+    expect(domain.dropped).toEqual([{ receiver: "events:crm", reason: "too_many_waiting", number: 2 }]);
+    await domain.accounts.update(sub, { name: "Augusta" });
+    expect(await typesOf(domain)).toEqual(["account.created", "account.updated", "account.updated"]);
+    const roomy = domain.webhooksWith(3);
+    roomy.note({ action: "sign_in", actor: SYSTEM.actor, subject: sub, client: "news" });
+    await roomy.flush();
+    expect(await typesOf(domain)).toHaveLength(4);
+  });
+
+  it("waits while the storage is unavailable [D-EVENT-9]", async () => {
+    let isDown = true;
+    const domain = await open({
+      storage: (storage) =>
+        withCommit(
+          storage,
+          async () => {
+            if (isDown) throw new StorageUnavailable("planted");
+          },
+          { name: "payload" },
+        ),
+    });
+    isDown = false;
+    const { sub } = await domain.accounts.create({ email: "ada@example.com" });
+    isDown = true;
+    signIn(domain, sub);
+    await domain.webhooks.flush();
+    expect(await typesOf(domain)).toEqual(["account.created"]);
+    isDown = false;
+    await domain.webhooks.flush();
+    expect(await typesOf(domain)).toEqual(["account.created", "account.signed_in"]);
+  });
+});
+
+describe("without receivers of events", () => {
+  it("nothing is stored, read or collected [D-EVENT-17]", async () => {
+    const domain = await openDomain();
+    const { sub } = await domain.accounts.create({ email: "ada@example.com" });
+    signIn(domain, sub);
+    await domain.webhooks.close();
+    expect(domain.notified).toEqual([]);
+    expect(await domain.storage.deliveries.counts()).toEqual([]);
+  });
+});
