@@ -4,10 +4,10 @@ import { z } from "zod";
 import { type AnyRow, inputOf } from "../../accounts/operations/operation.ts";
 import { EndpointError } from "../../compat/errors.ts";
 import { parseFields } from "../../compat/form-fields.ts";
+import { textsOf } from "../../config/documented-schema.ts";
 import { InvalidArgument } from "../../core/errors.ts";
 import { isObject, isTooDeep, MAX_JSON_LEVELS } from "../../core/untrusted-json.ts";
 import { withTimeout } from "../../core/with-timeout.ts";
-import { fromJson } from "../tables.ts";
 import { RequestProblem } from "./problems.ts";
 
 /** Ample for a logo and a hundred addresses. */
@@ -98,7 +98,7 @@ export async function readBody(ctx: Context, row: AnyRow): Promise<Input> {
   if (isTooDeep(value)) throw malformed(`the body is nested deeper than ${MAX_JSON_LEVELS} levels`);
   if (hasNul(value)) throw malformed("the body has a NUL character");
   if (!isObject(value)) throw new InvalidArgument({ path: "body", message: "must be an object" });
-  return fromJson(row, value);
+  return withBytes(row, value);
 }
 
 async function valueIn(ctx: Context): Promise<unknown> {
@@ -161,4 +161,19 @@ function hasNul(value: unknown): boolean {
   if (typeof value === "string") return value.includes("\0");
   if (typeof value !== "object" || value === null) return false;
   return Object.entries(value).some(([name, each]) => name.includes("\0") || hasNul(each));
+}
+
+/** Members that are bytes are written in Base64. What is none stays a text, which the schema refuses. */
+function withBytes(row: AnyRow, input: Input): Input {
+  const shape = shapeOf(row);
+  const entries = Object.entries(input).map(([name, value]) => {
+    const isBytes = Object.hasOwn(shape, name) && textsOf(shape[name]).option === "bytes";
+    return [name, isBytes && typeof value === "string" ? (bytesIn(value) ?? value) : value] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+function bytesIn(text: string): Buffer | undefined {
+  const bytes = Buffer.from(text, "base64");
+  return bytes.toString("base64") === text ? bytes : undefined;
 }

@@ -154,7 +154,7 @@ describe("the body", () => {
       200,
       { type: "image/png", sha256: expect.any(String) },
     ]);
-    for (const wrong of ["", "AAAA", "no base64!"]) {
+    for (const wrong of ["", "AAAA", `${png} `, "no base64!"]) {
       const { status, body } = await administrator("PATCH", "/v1/clients/news", { body: { logo: wrong } });
       expect([wrong, status, body.errors]).toEqual([
         wrong,
