@@ -49,6 +49,7 @@ export type ConsoleParts = Pick<
   | "onDefect"
   | "pages"
   | "storage"
+  | "webhooks"
 > & {
   readonly perform: Perform;
   readonly mayOpenConsole: SignInParts["mayOpenConsole"];
