@@ -5,7 +5,7 @@ import type { PersonPage } from "../interactions/account/person-pages.ts";
 import { accountPage, type PublishedView } from "../interactions/account/person-view.ts";
 import { sampleStep } from "../interactions/samples/steps.ts";
 import { step } from "../interactions/steps/described-step.ts";
-import { signInClient, STEP_NAMES, type StepName } from "../interactions/steps/step.ts";
+import { signInClient, STEP_NAMES, type StepName } from "../interactions/steps/running-sign-in.ts";
 import { type Documented, ROOT, withComments } from "./comments.ts";
 import type { Page } from "./page.ts";
 

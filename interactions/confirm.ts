@@ -22,7 +22,8 @@ import type { PageServices } from "./services.ts";
 import type { StepDescription } from "./steps/described-step.ts";
 import { newPassword, outcomeOf } from "./steps/new-password.ts";
 import type { AccountGate } from "./account/gate.ts";
-import type { Offers, Problem, RunningSignIn, SignInClient, Values } from "./steps/step.ts";
+import type { RunningSignIn, SignInClient } from "./steps/running-sign-in.ts";
+import type { Offers, Problem, Values } from "./steps/step.ts";
 import { stepPage } from "./steps/views.ts";
 import { originProblem, readSent, wantsJson } from "./submission.ts";
 

@@ -8,7 +8,7 @@ import type { Artifact } from "../records/artifacts/artifact.ts";
 import { hasCookie } from "../core/cookies.ts";
 import { receivedQuery, type RequestSeals, type SealedRequest } from "./again.ts";
 import { clientLook } from "./protocol.ts";
-import type { SignInClient } from "./steps/step.ts";
+import type { SignInClient } from "./steps/running-sign-in.ts";
 
 /** What a page or a program has sent to the address of the sign-in. */
 export interface SentAgain {

@@ -1,6 +1,7 @@
 /** The machine of the steps: finds the step that a person is at, checks the token of what is submitted, and commits. */
 import type { ServiceContext } from "../provider/exchange.ts";
 import { ConditionFailed } from "../core/errors.ts";
+import { type RunningSignIn, STEP_NAMES, type StepName } from "./steps/running-sign-in.ts";
 import {
   type Field,
   isAppCode,
@@ -9,9 +10,6 @@ import {
   type Outcome,
   type PresentStep,
   type Problem,
-  type RunningSignIn,
-  STEP_NAMES,
-  type StepName,
   type StepServices,
   type Values,
 } from "./steps/step.ts";

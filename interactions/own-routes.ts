@@ -4,7 +4,8 @@ import type { Context } from "koa";
 import type { EndedSignIn, SentAgain } from "./ended.ts";
 import { isFromHere } from "./forms.ts";
 import type { PageServices } from "./services.ts";
-import { languageOf, type PresentStep } from "./steps/step.ts";
+import { languageOf } from "./steps/running-sign-in.ts";
+import type { PresentStep } from "./steps/step.ts";
 import { describeStep } from "./steps/description.ts";
 import type { StepDescription } from "./steps/described-step.ts";
 

@@ -3,7 +3,7 @@ import type { Translator } from "../core/texts.ts";
 import type { ServiceContext } from "../provider/exchange.ts";
 import type { ErrorAnswer, LogoutPages, PageScript, StartAgainAnswer } from "../provider/pages.ts";
 import type { LanguageHints, LanguageWishes } from "./look/language.ts";
-import type { SignInClient } from "./steps/step.ts";
+import type { SignInClient } from "./steps/running-sign-in.ts";
 import type { Locals } from "./look/views.ts";
 
 /** A page: its view, and the variables that the view gets. It stands in the file of its handlers. */

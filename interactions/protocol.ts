@@ -40,9 +40,9 @@ import type {
   Proven,
   RunningSignIn,
   SignInClient,
-  SignInProtocol,
   SignInState,
-} from "./steps/step.ts";
+} from "./steps/running-sign-in.ts";
+import type { SignInProtocol } from "./steps/step.ts";
 
 /** The interaction of this browser; oidc-provider reports a missing one as an error. */
 async function details({ provider }: ServedProvider, ctx: ServiceContext): Promise<Interaction | undefined> {

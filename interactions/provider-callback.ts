@@ -13,7 +13,7 @@ import { readable } from "./forms.ts";
 import { type Reply, send, unreadable } from "./reply.ts";
 import type { PageServices } from "./services.ts";
 import type { Arrival } from "./steps/provider.ts";
-import { languageOf } from "./steps/step.ts";
+import { languageOf } from "./steps/running-sign-in.ts";
 import { callbackPath, type EndedTrip } from "./trips.ts";
 
 /** What an answer that came as a form keeps. */

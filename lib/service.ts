@@ -290,7 +290,8 @@ async function build(
       },
     });
     const calls = {
-      accounts,
+      accounts: { ...accounts, invite },
+      invitations: { list, find, send, withdraw },
       clients,
       directory,
       notifications: notifier.notifications,

@@ -20,7 +20,8 @@ import { moments } from "../look/moments.ts";
 import type { Locals } from "../look/views.ts";
 import { allowedApis, clientLook, consentApi, consentFields } from "../protocol.ts";
 import { apiLists, fieldLabels } from "../steps/description.ts";
-import type { ConsentApi, Problem } from "../steps/step.ts";
+import type { ConsentApi } from "../steps/running-sign-in.ts";
+import type { Problem } from "../steps/step.ts";
 import type { Reply } from "../reply.ts";
 import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
 import {

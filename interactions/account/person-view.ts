@@ -11,7 +11,8 @@ import type { Locals } from "../look/views.ts";
 import type { DescribedPage, SendOptions } from "../page.ts";
 import { describedField, describedProblem } from "../steps/described-step.ts";
 import { problemText } from "../steps/description.ts";
-import type { ConsentApi, Field, Problem } from "../steps/step.ts";
+import type { ConsentApi } from "../steps/running-sign-in.ts";
+import type { Field, Problem } from "../steps/step.ts";
 import type { Notice } from "./seals.ts";
 
 /** Where the account begins, below each base URL. */

@@ -14,7 +14,7 @@ import { ownValue } from "../../core/untrusted-keys.ts";
 import { moments } from "../look/moments.ts";
 import { consentApi, consentFields } from "../protocol.ts";
 import { fieldLabels } from "../steps/description.ts";
-import type { ConsentApi } from "../steps/step.ts";
+import type { ConsentApi } from "../steps/running-sign-in.ts";
 import { DEVICE_PATH } from "./device.ts";
 import type { PersonPage, PersonServices, PersonVisit } from "./person-pages.ts";
 import {

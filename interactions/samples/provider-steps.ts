@@ -1,7 +1,8 @@
 /** The steps of somebody who comes back from a provider, in all their states, and the providers of the samples. */
 import type { ShownProvider } from "../look/providers.ts";
 import type { LinkingState, Newcomer } from "../steps/provider-state.ts";
-import type { Problem, Proven, RunningSignIn, SignInMethod, SignInState, StepName } from "../steps/step.ts";
+import type { Proven, RunningSignIn, SignInState, StepName } from "../steps/running-sign-in.ts";
+import type { Problem, SignInMethod } from "../steps/step.ts";
 import { ADA, problem, SUB, type Text } from "./sample.ts";
 
 /** How a state of a step differs from the first one. */

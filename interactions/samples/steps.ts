@@ -5,15 +5,8 @@ import { FULL_NAME } from "../../accounts/names.ts";
 import { DOCUMENTED_FIELDS } from "../../accounts/profile-fields.ts";
 import { ACR_PASSKEY } from "../../provider/authentication.ts";
 import { PROVIDER_PROBLEMS } from "../steps/provider-state.ts";
-import type {
-  Offers,
-  Proven,
-  RunningSignIn,
-  SignInClient,
-  SignInMethod,
-  SignInState,
-  StepName,
-} from "../steps/step.ts";
+import type { Proven, RunningSignIn, SignInClient, SignInState, StepName } from "../steps/running-sign-in.ts";
+import type { Offers, SignInMethod } from "../steps/step.ts";
 import type { DomainProvider } from "../look/providers.ts";
 import { STEPS } from "../steps/steps.ts";
 import { stepPage, type StepWithPicture } from "../steps/views.ts";

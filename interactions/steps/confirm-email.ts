@@ -7,15 +7,8 @@ import { AMR_EMAIL, AMR_PASSWORD } from "../../provider/authentication.ts";
 import { again, codeField, expired, wrongCode } from "./mailed-code.ts";
 import { signInAs, signInKnown } from "./provider.ts";
 import { finishSignIn } from "./sign-in.ts";
-import {
-  askedAt,
-  type Entry,
-  type Field,
-  type Outcome,
-  type SignInState,
-  type Step,
-  type StepServices,
-} from "./step.ts";
+import type { SignInState } from "./running-sign-in.ts";
+import { askedAt, type Entry, type Field, type Outcome, type Step, type StepServices } from "./step.ts";
 
 export const confirmEmail: Step = {
   isOpen: ({ prompt, state }, { registration }) =>

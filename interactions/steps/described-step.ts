@@ -4,7 +4,7 @@ import { passkeyCreation, passkeyRequest } from "../../accounts/factors/passkeys
 import { allWays } from "../../accounts/ways/ways.ts";
 import { section } from "../../config/documented-schema.ts";
 import { PROVIDER_PROBLEMS } from "./provider-state.ts";
-import { consentApi, signInClient, STEP_NAMES } from "./step.ts";
+import { consentApi, signInClient, STEP_NAMES } from "./running-sign-in.ts";
 
 export const describedProblem = section({
   /** A stable code of the problem. */

@@ -13,16 +13,14 @@ import { firstPage, providersAt } from "./first-page.ts";
 import { CHOOSES } from "./provider.ts";
 import { cameBack, knownText, linkingOwner, linkTexts } from "./provider-texts.ts";
 import { SIGN_IN_WAYS } from "./sign-in-ways.ts";
+import type { ConsentApi, RunningSignIn, StepName } from "./running-sign-in.ts";
 import {
-  type ConsentApi,
   type Field,
   MORE_TIME,
   type Offers,
   type PresentStep,
   type Problem,
-  type RunningSignIn,
   type SignInMethod,
-  type StepName,
 } from "./step.ts";
 
 /** The steps that wait for a code. */

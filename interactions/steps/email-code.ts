@@ -10,12 +10,12 @@ import type { AccountRecord } from "../../records/directory/directory.ts";
 import { AMR_EMAIL } from "../../provider/authentication.ts";
 import { codeField, wrongCode } from "./mailed-code.ts";
 import { proceed } from "./sign-in.ts";
+import type { RunningSignIn } from "./running-sign-in.ts";
 import {
   askedAt,
   CAN_ADD_PASSKEY,
   type Entry,
   type Outcome,
-  type RunningSignIn,
   type SignInWay,
   type Step,
   type StepServices,

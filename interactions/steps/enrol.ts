@@ -18,16 +18,8 @@ import { notAccepted } from "./invitation.ts";
 import { NEW_FACTORS, nameProblem, PASSKEY_REFUSED } from "./new-factor.ts";
 import { parsed } from "./passkey-sign-in.ts";
 import { atEnrol, CHANGED, isAt, isExpired, proceed, provenOf, startOver, stillProven } from "./sign-in.ts";
-import {
-  askedAt,
-  type Entry,
-  type Outcome,
-  type Proven,
-  type RunningSignIn,
-  type SignInState,
-  type Step,
-  type StepServices,
-} from "./step.ts";
+import type { Proven, RunningSignIn, SignInState } from "./running-sign-in.ts";
+import { askedAt, type Entry, type Outcome, type Step, type StepServices } from "./step.ts";
 
 /** A person who was only offered a passkey can decline on each page. */
 const withLater = ({ state }: RunningSignIn, actions: readonly string[]): readonly string[] =>

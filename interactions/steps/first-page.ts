@@ -6,7 +6,7 @@
 import { domainOf, shownEmail } from "../../accounts/names.ts";
 import { providerForDomain } from "../../accounts/providers.ts";
 import type { DomainProvider, ShownProvider } from "../look/providers.ts";
-import type { RunningSignIn, StepName } from "./step.ts";
+import type { RunningSignIn, StepName } from "./running-sign-in.ts";
 
 /** What the step `login` asks for now. */
 export interface FirstPage {

@@ -6,7 +6,8 @@ import { randomUUID } from "node:crypto";
 import { seconds } from "../../core/clock.ts";
 import { AMR_PASSWORD } from "../../provider/authentication.ts";
 import { proceed } from "./sign-in.ts";
-import { askedAt, type Entry, type Outcome, type SignInState, type Step, type StepServices } from "./step.ts";
+import type { SignInState } from "./running-sign-in.ts";
+import { askedAt, type Entry, type Outcome, type Step, type StepServices } from "./step.ts";
 
 /** The action of somebody who wants a passkey instead. */
 const WITHOUT_PASSWORD = "without-password";

@@ -9,15 +9,8 @@ import type { AccountRecord } from "../../records/directory/directory.ts";
 import { identityId } from "../../records/people/identity-kinds.ts";
 import type { UpstreamIdentity } from "../../upstream/upstream.ts";
 import type { LinkingState, Newcomer } from "./provider-state.ts";
-import {
-  askedAt,
-  type Entry,
-  type Outcome,
-  type Proven,
-  type RunningSignIn,
-  type SignInState,
-  type StepServices,
-} from "./step.ts";
+import type { Proven, RunningSignIn, SignInState } from "./running-sign-in.ts";
+import { askedAt, type Entry, type Outcome, type StepServices } from "./step.ts";
 
 /** Whether somebody waits here who came back from a provider, and whom nobody knows yet. */
 export const hasComeBack = ({ prompt, account, state }: RunningSignIn): boolean =>

@@ -2,7 +2,8 @@
 import { trimmed } from "../../accounts/names.ts";
 import { firstPage, providersAt } from "./first-page.ts";
 import { SIGN_IN_WAYS, waysAt, withWays } from "./sign-in-ways.ts";
-import type { Field, Outcome, RunningSignIn, Step } from "./step.ts";
+import type { RunningSignIn } from "./running-sign-in.ts";
+import type { Field, Outcome, Step } from "./step.ts";
 
 /** UTF-16 units of a typed name that is kept. No name of an account is longer. */
 const MAX_TYPED_NAME = 256;

@@ -1,5 +1,6 @@
 /** A code from a mail, as the steps ask for it. */
-import type { Field, Outcome, Problem, SignInState } from "./step.ts";
+import type { SignInState } from "./running-sign-in.ts";
+import type { Field, Outcome, Problem } from "./step.ts";
 
 export const codeField = {
   name: "code",

@@ -9,14 +9,8 @@ import { noteFailure } from "../../accounts/limits/attempt-limits.ts";
 import { seconds } from "../../core/clock.ts";
 import type { Passkeys } from "../../accounts/factors/passkeys.ts";
 import { mayEnter, proceed } from "./sign-in.ts";
-import {
-  type Entry,
-  type Outcome,
-  type SignInState,
-  type SignInWay,
-  type StepName,
-  type StepServices,
-} from "./step.ts";
+import type { SignInState, StepName } from "./running-sign-in.ts";
+import type { Entry, Outcome, SignInWay, StepServices } from "./step.ts";
 
 /** The first state of a sign-in, where passkeys are on. */
 export function firstState(passkeys: Pick<Passkeys, "challenge">): SignInState {

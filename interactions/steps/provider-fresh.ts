@@ -10,7 +10,8 @@ import type { AccountRecord } from "../../records/directory/directory.ts";
 import { codeField } from "./mailed-code.ts";
 import { proveByCode } from "./email-code.ts";
 import { checkPassword, isAt, isExpired, proceed, provenOf, stillProven } from "./sign-in.ts";
-import { askedAt, type Entry, type Outcome, type Proven, type Step, type StepServices } from "./step.ts";
+import type { Proven } from "./running-sign-in.ts";
+import { askedAt, type Entry, type Outcome, type Step, type StepServices } from "./step.ts";
 
 /** What the person has to show besides the provider. */
 export async function proveFresh(

@@ -10,7 +10,8 @@ import { hasComeBack, knownAccount, sendLinkCode } from "./linking.ts";
 import { passkeyWay, signInWithPasskey } from "./passkey-sign-in.ts";
 import { checkPassword } from "./sign-in.ts";
 import type { KnownAddress } from "./provider-state.ts";
-import type { SignInState, Step, StepServices } from "./step.ts";
+import type { SignInState } from "./running-sign-in.ts";
+import type { Step, StepServices } from "./step.ts";
 
 export const providerKnown: Step = {
   isOpen: (signIn) =>

@@ -12,15 +12,8 @@ import { codeField, wrongCode } from "./mailed-code.ts";
 import { atLink, hasComeBack, knownAccount, ownerOf, sendLinkCode, withoutUpstream } from "./linking.ts";
 import { CHANGED, isAt, isExpired, proceed, startOver, stillProven } from "./sign-in.ts";
 import type { LinkingState } from "./provider-state.ts";
-import {
-  askedAt,
-  type Entry,
-  type Outcome,
-  type Proven,
-  type RunningSignIn,
-  type Step,
-  type StepServices,
-} from "./step.ts";
+import type { Proven, RunningSignIn } from "./running-sign-in.ts";
+import { askedAt, type Entry, type Outcome, type Step, type StepServices } from "./step.ts";
 
 /** The action that goes on without linking. */
 const SKIP = "skip";

@@ -8,7 +8,8 @@ import type { UpstreamIdentity } from "../../upstream/upstream.ts";
 import { askedField, formOf, problemsIn, REFUSED, termsField } from "./register.ts";
 import { hasComeBack } from "./linking.ts";
 import { signInAs, signInKnown } from "./provider.ts";
-import { askedAt, type Field, type Outcome, type RunningSignIn, type Step } from "./step.ts";
+import type { RunningSignIn } from "./running-sign-in.ts";
+import { askedAt, type Field, type Outcome, type Step } from "./step.ts";
 
 export const providerRegister: Step = {
   isOpen: (signIn, { registration }) =>

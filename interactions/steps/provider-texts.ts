@@ -3,7 +3,8 @@ import { emailProblem, readName, shownEmail } from "../../accounts/names.ts";
 import type { Translator } from "../../core/texts.ts";
 import { labelIn } from "../../config/labels.ts";
 import type { ShownProvider } from "../look/providers.ts";
-import type { PresentStep, RunningSignIn, StepName } from "./step.ts";
+import type { RunningSignIn, StepName } from "./running-sign-in.ts";
+import type { PresentStep } from "./step.ts";
 
 /** The account at a provider that somebody came back with. */
 export interface CameBack extends Pick<ShownProvider, "key" | "preset"> {

@@ -21,16 +21,8 @@ import { proveFresh } from "./provider-fresh.ts";
 import { stateOfNewcomer, withoutUpstream } from "./linking.ts";
 import { amrHere, CHANGED, proceed } from "./sign-in.ts";
 import type { LeftFor, Newcomer, ProviderProblem } from "./provider-state.ts";
-import {
-  type Entry,
-  type Outcome,
-  type RunningSignIn,
-  type SignInState,
-  type SignInStep,
-  type SignInWay,
-  type Step,
-  type StepServices,
-} from "./step.ts";
+import type { RunningSignIn, SignInState } from "./running-sign-in.ts";
+import type { Entry, Outcome, SignInStep, SignInWay, Step, StepServices } from "./step.ts";
 
 /** The field that holds the key of the chosen provider. */
 const PROVIDER = "provider";

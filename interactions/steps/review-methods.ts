@@ -9,14 +9,13 @@ import { type Method, methodsOf } from "../../accounts/ways/ways.ts";
 import { callerAs, refusalOf } from "../../accounts/people/requests.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { CHANGED, isAt, isExpired, proceed, stillProven } from "./sign-in.ts";
+import type { Proven, SignInState } from "./running-sign-in.ts";
 import {
   askedAt,
   type Entry,
   type Outcome,
-  type Proven,
   type SignInIdentity,
   type SignInMethod,
-  type SignInState,
   type Step,
   type StepServices,
 } from "./step.ts";

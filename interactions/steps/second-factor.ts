@@ -10,15 +10,8 @@ import { type AskedAt, callerAs } from "../../accounts/people/requests.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { isAt, isExpired, proceed, startOver, stillProven } from "./sign-in.ts";
 import { countWrongPasskey, parsed } from "./passkey-sign-in.ts";
-import {
-  askedAt,
-  type Entry,
-  type Field,
-  type Outcome,
-  type Proven,
-  type Step,
-  type StepServices,
-} from "./step.ts";
+import type { Proven } from "./running-sign-in.ts";
+import { askedAt, type Entry, type Field, type Outcome, type Step, type StepServices } from "./step.ts";
 
 /** The checkbox that asks to remember this browser. */
 const REMEMBER = {

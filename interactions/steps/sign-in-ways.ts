@@ -7,7 +7,8 @@ import { emailWay } from "./email-code.ts";
 import { passkeyWay } from "./passkey-sign-in.ts";
 import { providerWay } from "./provider.ts";
 import { checkPassword } from "./sign-in.ts";
-import type { Field, RunningSignIn, SignInStep, SignInWay, Step } from "./step.ts";
+import type { RunningSignIn } from "./running-sign-in.ts";
+import type { Field, SignInStep, SignInWay, Step } from "./step.ts";
 
 const password: SignInWay = {
   kind: "password",

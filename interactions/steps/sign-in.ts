@@ -25,17 +25,8 @@ import { hasShown, isByMailAlone, isReplaceable, kindsOf, outranksMail } from ".
 import { isOperator } from "../../config/operators.ts";
 import { wideNetwork } from "../../accounts/limits/networks.ts";
 import { linkingOf, linkingStep } from "./linking.ts";
-import {
-  askedAt,
-  CAN_ADD_PASSKEY,
-  type Entry,
-  type Outcome,
-  type Proven,
-  type RunningSignIn,
-  type SignInState,
-  type StepName,
-  type StepServices,
-} from "./step.ts";
+import type { Proven, RunningSignIn, SignInState, StepName } from "./running-sign-in.ts";
+import { askedAt, CAN_ADD_PASSKEY, type Entry, type Outcome, type StepServices } from "./step.ts";
 
 /** How long a right password counts. */
 const LIFETIME_SECONDS = 300;

@@ -17,7 +17,8 @@ import { reviewMethods } from "./review-methods.ts";
 import { secondFactor } from "./second-factor.ts";
 import { providerFresh } from "./provider-fresh.ts";
 import { providerProblem } from "./provider.ts";
-import type { Offers, RunningSignIn, Step, StepName } from "./step.ts";
+import type { RunningSignIn, StepName } from "./running-sign-in.ts";
+import type { Offers, Step } from "./step.ts";
 import { terms } from "./terms.ts";
 
 export const STEPS: Readonly<Record<StepName, Step>> = {

@@ -20,7 +20,8 @@ import {
 } from "./description.ts";
 import { type FirstPage, firstPage } from "./first-page.ts";
 import { addressesDiffer } from "./provider-texts.ts";
-import { isAppCode, LATE_SECONDS, type PresentStep, type StepName } from "./step.ts";
+import type { StepName } from "./running-sign-in.ts";
+import { isAppCode, LATE_SECONDS, type PresentStep } from "./step.ts";
 import type { StepDescription } from "./described-step.ts";
 
 /** The steps whose page may have no form of its own: a passkey is all that they take. */

@@ -1,7 +1,7 @@
 /** Every step of a sign-in against what a hostile site, program or person sends. */
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { AccountInternals } from "../../accounts/account.ts";
-import type { StepName } from "../../interactions/steps/step.ts";
+import type { StepName } from "../../interactions/steps/running-sign-in.ts";
 import { SYSTEM } from "../../records/audit/audit-event.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";

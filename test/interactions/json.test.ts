@@ -7,7 +7,7 @@ import { builtInLocales } from "../../core/texts.ts";
 import { sampleStep } from "../../interactions/samples/steps.ts";
 import { describeStep } from "../../interactions/steps/description.ts";
 import { stepPage } from "../../interactions/steps/views.ts";
-import { STEP_NAMES } from "../../interactions/steps/step.ts";
+import { STEP_NAMES } from "../../interactions/steps/running-sign-in.ts";
 import { readTags } from "../../testing/browser/html.ts";
 import { localeFile, pagesWith } from "./every-page.ts";
 import { checkOf, deviation, DOCUMENT } from "./published.ts";

@@ -4,7 +4,7 @@ import { providerName } from "../../interactions/look/providers.ts";
 import { asItIs } from "../../interactions/samples/sample.ts";
 import { sampleProviders } from "../../interactions/samples/provider-steps.ts";
 import { sampleStep } from "../../interactions/samples/steps.ts";
-import type { RunningSignIn, StepName } from "../../interactions/steps/step.ts";
+import type { RunningSignIn, StepName } from "../../interactions/steps/running-sign-in.ts";
 import { stepPage } from "../../interactions/steps/views.ts";
 import { readTags, tagsNamed } from "../../testing/browser/html.ts";
 import { pagesWith } from "./every-page.ts";

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { localeFile, LOCALES, pagesWith, SOURCES, viewsFolder } from "./every-page.ts";
 import { sampleStep } from "../../interactions/samples/steps.ts";
-import { STEP_NAMES } from "../../interactions/steps/step.ts";
+import { STEP_NAMES } from "../../interactions/steps/running-sign-in.ts";
 import { loggedOutPage } from "../../interactions/answers.ts";
 import { stepPage } from "../../interactions/steps/views.ts";
 import { readTexts } from "../../core/texts.ts";
