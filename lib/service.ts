@@ -333,16 +333,10 @@ async function build(
     if (isServer) sayPasskeysAreOff(base);
     return {
       routes: () => routes.middleware,
-      accounts: { ...accounts, invite },
-      invitations: { list, find, send, withdraw },
-      clients,
-      directory,
-      notifications: notifier.notifications,
-      audit: auditLog,
+      ...calls,
       events,
       pages: http.pages,
       interactions: createInteractions(http, (ctx) => routes.locate(ctx)),
-      keys: keyCalls,
       get provider() {
         return currentProvider().provider;
       },
