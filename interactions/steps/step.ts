@@ -1,5 +1,4 @@
 /** The steps of a running sign-in: their fields, their actions, and the effect of submitting them. */
-import { section } from "../../config/documented-schema.ts";
 import type { Label } from "../../config/labels.ts";
 import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
 import type { ProviderServices } from "../../provider/services.ts";
