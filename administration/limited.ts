@@ -243,6 +243,8 @@ export function createLimited(
     async list(service, asked, window) {
       const list = LISTS[asked.noun];
       if (list === undefined || asked.verb !== "list") throw foreign();
+      // An account that is searched for has a rule of its own.
+      if (asked.noun !== "accounts") checked("filter", asked.row.input, asked.input);
       return list(service, asked, window);
     },
     view(service, noun, record) {
