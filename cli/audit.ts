@@ -3,10 +3,11 @@ import { setTimeout as pause } from "node:timers/promises";
 import { audit, type AuditQuery } from "../accounts/operations/audit.ts";
 import { seconds } from "../core/clock.ts";
 import { pagesOf } from "../core/pages.ts";
+import type { AuditExportQuery } from "../records/audit/audit-export.ts";
 import type { AuditRecord } from "../records/audit/audit-event.ts";
 import type { Command } from "./program/command.ts";
 import { type Call, onService } from "./program/on-service.ts";
-import { commandsOf, PAGE } from "./program/operation-command.ts";
+import { commandsOf, PAGE, type Read } from "./program/operation-command.ts";
 import { readInput } from "./program/operation-options.ts";
 
 /** Pause between polls of `audit tail`. */
@@ -17,7 +18,16 @@ const FIRST_RECORDS = 10;
 const MAX_DELAY_SECONDS = 10;
 
 const { list } = audit.rows;
-const listCommands = commandsOf("audit");
+/** A file on standard output. What fails after its beginning ends the command with an error. */
+async function exportFile({ service, by, context }: Call, { input }: Read): Promise<void> {
+  const { body } = await service.audit.export(input as unknown as AuditExportQuery, by);
+  for await (const text of body) {
+    context.signal.throwIfAborted();
+    context.out.write(text);
+  }
+}
+
+const listCommands = commandsOf("audit", { export: exportFile });
 
 /** The records since a time, the oldest first. */
 async function recordsSince(log: Call["service"]["audit"], query: AuditQuery): Promise<AuditRecord[]> {

@@ -3,10 +3,10 @@ import type { Middleware } from "koa";
 import type { Provider } from "oidc-provider";
 import type { Logger } from "pino";
 import { createAdministration } from "../administration/middleware.ts";
+import { createAuditLog } from "../accounts/audit-log.ts";
 import { type AccountInternals } from "../accounts/account.ts";
 import { type Accounts, accounts as accountTable } from "../accounts/operations/accounts.ts";
-import { type AuditLog, audit as auditTable } from "../accounts/operations/audit.ts";
-import { facade } from "../accounts/operations/operation.ts";
+import type { AuditLog } from "../accounts/operations/audit.ts";
 import type { ClientRows } from "../accounts/clients/client-settings.ts";
 import { type ClientInternals } from "../accounts/clients/client.ts";
 import { type Clients, clients as clientTable } from "../accounts/operations/clients.ts";
@@ -278,17 +278,7 @@ async function build(
     const { invite, list, find, send, withdraw } = http.invitations;
     const routes = createRoutes(http);
     const keyCalls = createKeys(keys, () => storage.secrets.read());
-    const auditLog = facade(auditTable, {
-      async list({ input }) {
-        // The list includes what this process has collected.
-        await audit.flush();
-        return storage.audit.list(input);
-      },
-      async find({ target: [id] }) {
-        await audit.flush();
-        return storage.audit.find(id);
-      },
-    });
+    const auditLog = createAuditLog(base);
     const calls = {
       accounts: { ...accounts, invite },
       invitations: { list, find, send, withdraw },

@@ -271,5 +271,6 @@ export const ACTIONS_OF_STRANGERS: Readonly<Record<AuditAction, StrangerFact>> =
   "storage.backed_up": OPERATOR,
   "storage.restored": OPERATOR,
   "storage.reindexed": OPERATOR,
+  "audit.exported": OPERATOR,
   "storage.promoted": OPERATOR,
 };

@@ -4,14 +4,17 @@ import { described } from "../../config/documented-schema.ts";
 import { nearestKey } from "../../config/nearest-key.ts";
 import { AUDIT_ACTIONS } from "../../records/audit/actions.ts";
 import { ACTOR_KINDS, type AuditFilter, type AuditRecord } from "../../records/audit/audit-event.ts";
-import { anyString, exactly, integer, ruled } from "../arguments.ts";
+import type { AuditExport, AuditExportQuery } from "../../records/audit/audit-export.ts";
+import { anyString, choice, exactly, integer, ruled } from "../arguments.ts";
 import { type Facade, NONE, operation, operations, type Paging } from "./operation.ts";
 
 /** Which records to list, and how many. */
 export interface AuditQuery extends AuditFilter, Paging {}
 
+const LAST_SECOND = 9_000_000_000;
+
 /** Seconds since the epoch. */
-const time = described(integer(0, 9_000_000_000).exactOptional(), { unit: "time" });
+const time = described(integer(0, LAST_SECOND).exactOptional(), { unit: "time" });
 
 /** What can't be the name of an action is not repeated. */
 function actionProblem(name: string): string | undefined {
@@ -21,13 +24,20 @@ function actionProblem(name: string): string | undefined {
   return `unknown action ${name}${nearest?.close === true ? `; did you mean ${nearest.path}?` : ""}`;
 }
 
-const auditFilter: z.ZodType<AuditFilter, AuditFilter> = exactly({
+const filters = {
   account: anyString.exactOptional(),
   client: anyString.exactOptional(),
   action: ruled(actionProblem).exactOptional(),
   request: anyString.exactOptional(),
   since: time,
   until: time,
+};
+const auditFilter: z.ZodType<AuditFilter, AuditFilter> = exactly(filters);
+
+const exportQuery: z.ZodType<AuditExportQuery, AuditExportQuery> = exactly({
+  ...filters,
+  format: choice(["csv", "jsonl"]),
+  since: described(integer(0, LAST_SECOND), { unit: "time" }),
 });
 
 const word = z.string().nullable();
@@ -91,6 +101,27 @@ export const audit = operations("record", {
     errors: [],
     columns: [],
     example: { target: ["RECORD"], input: {} },
+  }),
+  /**
+   * Exports records to a file, newest first: at most 31 days and 100,000 records.
+   *
+   * Cells of CSV that spreadsheets would run as formulas begin with an apostrophe. The export itself is in the audit before it begins.
+   *
+   * @throws SignInError `too_large`.
+   */
+  export: operation({
+    effect: "verb",
+    target: [],
+    input: exportQuery,
+    output: z.custom<AuditExport>(),
+    role: "administrator",
+    limited: false,
+    confirm: "none",
+    audit: ["audit.exported"],
+    errors: ["too_large"],
+    columns: [],
+    surfaces: ["library", "command", "console"],
+    example: { target: [], input: { format: "jsonl", since: 1_767_225_600 } },
   }),
 });
 

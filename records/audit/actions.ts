@@ -286,6 +286,11 @@ const ACTIONS = {
     means:
       "`keys.secrets` were lost: everything that they had sealed is void, and all sessions and tokens ended",
   },
+  "audit.exported": {
+    about: null,
+    means:
+      "Records of the audit were exported: `since` and `until`, how many `records`, the `format`, and the filters as `of_account`, `of_client` and `of_action`",
+  },
   "storage.reindexed": {
     about: null,
     means: "The index of the search for people was built: `accounts` says for how many",

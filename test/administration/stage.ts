@@ -1,13 +1,12 @@
 /** The REST API over a real service and a real storage, with a token for every role. */
 import Koa from "koa";
+import { createAuditLog } from "../../accounts/audit-log.ts";
 import { once } from "node:events";
 import type { IncomingHttpHeaders } from "node:http";
 import { request as send } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text as textOf } from "node:stream/consumers";
 import { createKeys, loadServiceKeys } from "../../accounts/keys/service-keys.ts";
-import { audit as auditTable } from "../../accounts/operations/audit.ts";
-import { facade } from "../../accounts/operations/operation.ts";
 import type { AccountServices } from "../../accounts/services.ts";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import type { Administrator } from "../../administration/administrator.ts";
@@ -111,13 +110,7 @@ export async function openAdministration(
   atEnd(() => below.passwords.close());
   atEnd(() => below.cleanup.settled(5_000));
   const { accounts, clients, directory } = below;
-  const audit = facade(auditTable, {
-    async list({ input }) {
-      await base.audit.flush();
-      return storage.audit.list(input);
-    },
-    find: ({ target: [id] }) => storage.audit.find(id),
-  });
+  const audit = createAuditLog(base);
   const { invite, ...invitations } = createInvitations(below);
   const calls = {
     accounts: { ...accounts, invite },
