@@ -88,11 +88,11 @@ const inSeconds = (ms: number): number => Math.floor(ms / 1_000);
 
 /** The invitations of one storage. */
 export function createInvitations(
-  services: PeopleServices & Pick<AccountServices, "keys" | "sealer" | "mailDeployment">,
+  services: PeopleServices & Pick<AccountServices, "keys" | "sealer" | "mailDeployment" | "webhooks">,
 ): Invitations & Invites & OpenInvitations {
   const { configuration, storage, sealer, clock, keys, fields, accounts, confirmations, passwords } =
     services;
-  const { mailDeployment, limits } = services;
+  const { mailDeployment, limits, webhooks } = services;
   const { records, directory } = storage;
 
   const digestOf = (email: string): string =>
@@ -281,6 +281,12 @@ export function createInvitations(
           expiresAt: now + INVITATION_LIFETIME_MS,
         };
         await put(tx, made, input, caller);
+        await webhooks.invited(tx, {
+          ...fields.shown(input),
+          email: input.email,
+          invitation: id,
+          at: inSeconds(now),
+        });
         return made;
       });
       return shown(stored);

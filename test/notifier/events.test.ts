@@ -41,6 +41,7 @@ describe("account events", () => {
           attributes: { department: { type: "text", label: "Department", scope: "org" } },
         },
         events: { receivers: receivers(url) },
+        mail: { send: async () => undefined },
       })),
     );
     await notified.service.directory.services.put("1", { name: "News", roles: ["editor"] });
@@ -97,6 +98,13 @@ describe("account events", () => {
       { ...about, profile: { email: "ada@lovelace.example", name: HTML, department: "Engines" } },
     ]);
     expect(await arrivedAt("/narrow")).toEqual([["account.deleted", about]]);
+  });
+
+  it("are sent for an invitation, and then for the account that it becomes [D-EVENT-13]", async () => {
+    const { accounts, invitations } = notified.service;
+    const { id } = await accounts.invite({ email: "grace@example.com", name: HTML });
+    await invitations.send(id);
+    expect(await arrivedAt("/crm")).toEqual([["account.invited", { invitation: id }]]);
   });
 
   it("are not sent for an import, and appear in lists as events:KEY [D-EVENT-3, D-EVENT-7]", async () => {
