@@ -92,6 +92,8 @@ export interface AccountDecision<Result = undefined> {
   readonly drawsNumber?: boolean;
   /** An import: whether it sends events to systems of one's own. Default: `false`; other changes always do. */
   readonly isAnnounced?: boolean;
+  /** Whether no receiver is told, because the change is one of many that an operator makes. Default: `false`. */
+  readonly isQuiet?: boolean;
   /** What the caller gets besides the record. */
   readonly result?: Result;
 }
@@ -169,7 +171,7 @@ export class AccountWriter {
     const decision = await decide(before, tx);
     if (decision === undefined) return { record: before, changed: false };
     if ("refused" in decision) return { record: before, changed: false, refused: decision.refused };
-    const { action, client, detail, mails = [], drawsNumber = false } = decision;
+    const { action, client, detail, mails = [], drawsNumber = false, isQuiet = false } = decision;
     const at = seconds(clock);
     const record = decision.record && {
       ...decision.record,
@@ -187,10 +189,12 @@ export class AccountWriter {
       for (const { id } of before?.ways.provider?.links ?? [])
         tx.remove(CONFIRMATION.ref(["identity-undo", id]));
     }
-    const deliveries = [
-      ...(await planNotifications(tx, step, { sealer, fields, at })),
-      ...webhooks.ofChange({ ...step, action, detail, isAnnounced: decision.isAnnounced }, at),
-    ];
+    const deliveries = isQuiet
+      ? []
+      : [
+          ...(await planNotifications(tx, step, { sealer, fields, at })),
+          ...webhooks.ofChange({ ...step, action, detail, isAnnounced: decision.isAnnounced }, at),
+        ];
     await storage.deliveries.add(tx, deliveries);
     const hasNewPassword = record && before && passwordGeneration(record) !== passwordGeneration(before);
     if (hasNewPassword)

@@ -105,7 +105,8 @@ export const accountChanges = exactly({
 /** The argument of `accounts.update`. Only the given fields change; `null` removes a value. */
 export interface AccountChanges extends FieldArguments, Readonly<z.input<typeof accountChanges>> {}
 
-const imported = exactly({
+/** The members of an account of another system. */
+export const importedFields = {
   ...newFields,
   /** The password of an account from another system, in place of `password`. Default: none. */
   password_hash: described(
@@ -124,20 +125,31 @@ const imported = exactly({
   roles: described(mapOf(serviceKey, roleNames).optional(), {
     form: "an object: key of a service in `services` → a list of roles that the service has",
   }),
-}).superRefine(
-  (account, context) => {
-    for (const key of Object.keys(account.roles ?? {})) {
-      if (Object.hasOwn(account.services ?? {}, key)) continue;
-      context.addIssue({ code: "custom", path: ["roles", key], message: "must be a service in services" });
-    }
-    if (typeof account.password !== "string" || typeof account.password_hash !== "string") return;
-    context.addIssue({
-      code: "custom",
-      path: ["password_hash"],
-      message: "must not be given together with password",
-    });
-  },
-  whenValid("password", "password_hash", "roles", "services"),
+};
+
+/** The rules that span several of them. */
+export function checkImported(
+  account: Readonly<z.output<z.ZodObject<typeof importedFields>>>,
+  context: z.RefinementCtx,
+): void {
+  for (const key of Object.keys(account.roles ?? {})) {
+    if (Object.hasOwn(account.services ?? {}, key)) continue;
+    context.addIssue({ code: "custom", path: ["roles", key], message: "must be a service in services" });
+  }
+  if (typeof account.password !== "string" || typeof account.password_hash !== "string") return;
+  context.addIssue({
+    code: "custom",
+    path: ["password_hash"],
+    message: "must not be given together with password",
+  });
+}
+
+/** When they are checked. */
+export const WHEN_CHECKED: ReturnType<typeof whenValid> = whenValid(
+  "password",
+  "password_hash",
+  "roles",
+  "services",
 );
 
 const { email_verified: _confirmedByTheLink, ...invitedFields } = fields;
@@ -165,5 +177,8 @@ export interface NewInvitation extends FieldArguments, Readonly<z.input<typeof i
 export const newInvitation: z.ZodType<NewInvitation, NewInvitation> = invited;
 
 /** The argument of `accounts.import`: an account of another system, with its identifiers. */
-export interface ImportedAccount extends FieldArguments, Readonly<z.input<typeof imported>> {}
-export const importedAccount: z.ZodType<ImportedAccount, ImportedAccount> = imported;
+export interface ImportedAccount
+  extends FieldArguments, Readonly<z.input<z.ZodObject<typeof importedFields>>> {}
+export const importedAccount: z.ZodType<ImportedAccount, ImportedAccount> = exactly(
+  importedFields,
+).superRefine(checkImported, WHEN_CHECKED);

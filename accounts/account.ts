@@ -10,6 +10,7 @@ import type { SeedMark } from "./seed-marks.ts";
 import type { Account } from "./operations/accounts.ts";
 import type { FactorChanges, FirstWay } from "./factors/factor.ts";
 import type { IdentityChanges } from "./identities/identity.ts";
+import type { AccountExport, AccountImport } from "./transfer/account-line.ts";
 
 /** The session in which a person changes something. */
 export interface OwnSession {
@@ -92,7 +93,7 @@ interface NewAddressUndo {
 }
 
 /** Calls that only the service itself uses. They don't check names and identifiers: a malformed one is simply unknown. */
-export interface AccountInternals extends FactorChanges, IdentityChanges {
+export interface AccountInternals extends FactorChanges, IdentityChanges, AccountImport, AccountExport {
   /**
    * Imports an account of a seed, unless one of the marks is there: then another process has just made it.
    * @param marks are stored with the account.

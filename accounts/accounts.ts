@@ -1,5 +1,5 @@
 /** Creates, reads, updates and deletes accounts, and assembles the other calls for them. */
-import { randomInt, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { type AuditDetail, type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 import { seconds } from "../core/clock.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
@@ -7,6 +7,7 @@ import type { Transaction } from "../records/records.ts";
 import { AlreadyExists, IdentifierTaken, InvalidArgument, NotApplicable } from "../core/errors.ts";
 import { type AccountInternals, toAccount } from "./account.ts";
 import { createAccountAccess, noAccount } from "./account-access.ts";
+import { applied, CONFIRMED_ADDRESS, losesAddress, newRecord } from "./account-records.ts";
 import { type AccountAction, AccountWriter } from "./account-change.ts";
 import { changedAddress, createAccountOwnership, createNotices, passwordNames } from "./account-ownership.ts";
 import {
@@ -28,12 +29,13 @@ import { type Account, type Accounts, accounts } from "./operations/accounts.ts"
 import { facade, type Handlers } from "./operations/operation.ts";
 import { requireRoles } from "./roles.ts";
 import { createAccountSupport } from "./support/account-support.ts";
-import { type AllowedWays, canSignIn, hasWay, isReplaceable, usesEmailCodes } from "./ways/ways.ts";
+import { usesEmailCodes } from "./ways/ways.ts";
 import { putMarks, readMark, type SeedMark } from "./seed-marks.ts";
 import { readName } from "./names.ts";
 import { createAccountSearch } from "./search/search.ts";
-import type { FieldValues, PersonFields } from "./profile-fields.ts";
 import type { AccountServices } from "./services.ts";
+import { createAccountExport } from "./transfer/export-accounts.ts";
+import { createAccountImport } from "./transfer/import-accounts.ts";
 
 /** The accounts of one storage. */
 export function createAccounts(
@@ -224,6 +226,8 @@ export function createAccounts(
     ...signIns,
     ...secondFactors.internals,
     ...identities.internals,
+    ...createAccountImport(writer, services),
+    ...createAccountExport(services),
     record: (sub) => directory.findAccount(sub),
 
     async seed(account, marks) {
@@ -260,59 +264,4 @@ function detailOf(first: FirstWay): AuditDetail {
 function numberOf(after: string): number {
   if (/^\d{1,15}$/u.test(after)) return Number(after);
   throw new InvalidArgument({ path: "filter.after", message: "must be `next` of another page" });
-}
-
-function newRecord(
-  input: ImportedAccount,
-  fields: PersonFields,
-  { now, ...identifiers }: Pick<AccountRecord, "sub" | "user_id"> & { readonly now: number },
-): AccountRecord {
-  return {
-    ...identifiers,
-    email: input.email,
-    email_verified: input.email_verified ?? false,
-    ...storedFields({}, input, fields),
-    services: input.services ?? {},
-    ...(input.roles !== undefined && { roles: input.roles }),
-    ways: input.app === undefined ? {} : { app: true, generation: 1 },
-    // Random, so that after a restore, sessions and tokens of an account that it forgot don't become valid again.
-    sessions_generation: randomInt(1, 2 ** 31),
-    tokens_generation: randomInt(1, 2 ** 31),
-    service_generations: {},
-    client_generations: {},
-    consents: {},
-    created_at: now,
-    updated_at: now,
-  };
-}
-
-const CONFIRMED_ADDRESS =
-  "email_verified must be true, because without a password the account depends on its mail";
-
-/** Whether an account without a password would lose its confirmed address (decisions.md, Without a password). */
-function losesAddress(
-  before: AccountRecord,
-  after: AccountRecord,
-  allowed: Pick<AllowedWays, "emailCode">,
-): boolean {
-  if (after.email_verified || !canSignIn(before, allowed) || hasWay(after, isReplaceable)) return false;
-  return before.email_verified || before.email !== after.email;
-}
-
-function applied(before: AccountRecord, changes: AccountChanges, fields: PersonFields): AccountRecord {
-  const { attributes: _replaced, ...rest } = before;
-  const { email = before.email, email_verified = email === before.email && before.email_verified } = changes;
-  return { ...rest, email, email_verified, ...storedFields(before, changes, fields) };
-}
-
-/** @throws InvalidArgument if there are too many attributes in all. What is stored is known only here. */
-function storedFields(
-  before: FieldValues,
-  changes: FieldValues,
-  fields: PersonFields,
-): ReturnType<PersonFields["stored"]> {
-  const after = fields.stored(before, changes);
-  if (changes.attributes !== undefined && fields.isTooLarge(after))
-    throw invalid("account", [{ path: ["attributes"], message: "must have at most 8 KiB in all" }]);
-  return after;
 }

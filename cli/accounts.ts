@@ -81,4 +81,60 @@ export const accountCommands: readonly Command[] = [
     factors: listFactors,
     diagnose,
   }),
+  {
+    words: ["accounts", "import"],
+    summary: "brings the accounts of a file",
+    about: `Reads accounts of this service, of Keycloak or of Auth0, or a table, and makes those that are missing, with their identifiers,
+password hashes, authenticator apps and identities. Nobody is told. A run that was stopped is continued by the same command. What is
+wrong with a line refuses that line only; the exit code is then 1.
+
+An account that exists stays as it is, unless --update or --update-credentials is given. The account of an operator never changes.`,
+    operands: [{ form: "FILE", about: "the file; one that accounts export has encrypted needs its key" }],
+    options: [
+      ...SERVICE_OPTIONS,
+      { form: "--format FORMAT", about: "ours, keycloak, auth0 or csv; default: ours" },
+      { form: "--dry-run", about: "only says what would be done" },
+      {
+        form: "--map-sub",
+        about: "makes a sub of each identifier that is no UUID, always the same, and prints the pairs",
+      },
+      { form: "--update", about: "changes the fields of people whose accounts exist, by sub" },
+      {
+        form: "--update-credentials",
+        about:
+          "also changes e-mail addresses, password hashes, factors and identities, which ends sessions and mails the person",
+      },
+      { form: "--notify", about: "sends the notifications and events of what is made and changed" },
+      {
+        form: "--errors FILE",
+        about: "where to write what is wrong with which line; default: the first to standard error",
+      },
+      { form: "--key-file FILE", about: "the file with the key of an encrypted export; default: asks" },
+    ],
+    examples: [
+      "accounts import accounts.jsonl --dry-run",
+      "accounts import realm.json --format keycloak --errors errors.jsonl",
+    ],
+    load: async () => onService((await import("./transfer/import.ts")).importAccounts),
+  },
+  {
+    words: ["accounts", "export"],
+    summary: "writes all accounts as lines that accounts import reads",
+    about: `Writes a JSON object a line: identifiers, fields, attributes, assignments and roles. With --with-credentials also what people sign in
+with: password hashes, the secrets of authenticator apps, passkeys and identities; then the file is encrypted as a backup is.`,
+    operands: [{ form: "[FILE]", about: "the new file; default without credentials: standard output" }],
+    options: [
+      ...SERVICE_OPTIONS,
+      { form: "--with-credentials", about: "writes what people sign in with, and encrypts the file" },
+      {
+        form: "--key-file FILE",
+        about: "the file of the key, which is made if it is missing; default: the key is printed once",
+      },
+    ],
+    examples: [
+      "accounts export people.jsonl",
+      "accounts export people.enc --with-credentials --key-file people.key",
+    ],
+    load: async () => onService((await import("./transfer/export.ts")).exportAccounts),
+  },
 ];

@@ -167,7 +167,7 @@ const shownIdentity = ({ provider, issuer, subject, linked_at, last_used_at }: S
 });
 
 /** The issuer of an identity. That of Microsoft is the tenant's, and the subject names it: `tid:oid`. */
-function issuerOf(provider: IdentityProvider, subject: string): string {
+export function issuerOf(provider: IdentityProvider, subject: string): string {
   if (provider.preset !== "microsoft") return provider.issuer;
   const [tenant = "", object] = subject.split(":");
   if (!isUuid(tenant) || object === undefined || !isUuid(object))

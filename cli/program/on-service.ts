@@ -1,7 +1,7 @@
 /** Commands that call the public objects of a service, opened on the storage beside a running server. */
 import { userInfo } from "node:os";
 import type { CallOptions } from "../../accounts/arguments.ts";
-import type { SignInService } from "../../lib/service.ts";
+import type { InternalService } from "../../lib/service.ts";
 import type { CommandOption, Run, CommandContext } from "./command.ts";
 import { CommandFailure, misused } from "./command-failure.ts";
 import type { Arguments } from "./arguments.ts";
@@ -9,7 +9,7 @@ import { Printer } from "./printer.ts";
 
 /** What a command on a service gets. */
 export interface Call {
-  readonly service: SignInService;
+  readonly service: InternalService;
   readonly args: Arguments;
   readonly print: Printer;
   /** Who calls, for the audit. */
@@ -65,14 +65,14 @@ export function onService(work: (call: Call) => Promise<void>): Run {
 }
 
 /** The service waits until the clients of the sessions that the command has ended are notified. Ctrl+C ends that. */
-async function close(service: SignInService, { err }: Pick<CommandContext, "err">): Promise<void> {
+async function close(service: InternalService, { err }: Pick<CommandContext, "err">): Promise<void> {
   const notice = setTimeout(() => {
     err.write("Notifying the clients of the sessions that have ended …\n");
   }, NOTICE_MS);
   await service.close().finally(() => clearTimeout(notice));
 }
 
-async function openService(args: Arguments, context: CommandContext): Promise<SignInService> {
+async function openService(args: Arguments, context: CommandContext): Promise<InternalService> {
   const { readSettings, refuseMemory } = await import("./settings.ts");
   const { config, explain } = await readSettings(args, context);
   const { storage } = config;

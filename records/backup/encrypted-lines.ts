@@ -109,6 +109,11 @@ async function bytesAt(file: FileHandle, position: number, length: number): Prom
   return bytes.subarray(0, size);
 }
 
+/** Whether a file begins as {@link LineWriter} writes it. */
+export async function isEncrypted(file: FileHandle): Promise<boolean> {
+  return (await bytesAt(file, 0, FORMAT.length)).equals(FORMAT);
+}
+
 /** The key of a file. @throws SignInError `invalid_backup` if none of the secrets belongs to it, or it is another kind of file. */
 async function openKey(file: FileHandle, secrets: readonly string[]): Promise<Buffer> {
   const header = await bytesAt(file, 0, HEADER_BYTES);

@@ -1,5 +1,6 @@
 /** A service that runs beside the command line, with everything that the examples of the commands name. */
 import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { chmodSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -101,6 +102,8 @@ export class Office {
     write("sign-in.json", { ...config, port: 3000, seed: { clients: [client] } });
     write("password.txt", `${SECRETS.password}\n`);
     write("receiver.json", receiver);
+    write("accounts.jsonl", { email: "barbara@example.com", name: "Barbara" });
+    write("realm.json", { realm: "corp", users: [{ id: randomUUID(), email: "edsger@example.com" }] });
     const program = join(folder, "sign-in-service");
     write("sign-in-service", `#!/bin/sh\nexec "${process.execPath}" "${join(ROOT, "cli/main.ts")}" "$@"\n`);
     chmodSync(program, 0o755);

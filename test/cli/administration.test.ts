@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { CommandContext } from "../../cli/program/command.ts";
 import { z } from "zod";
-import { type AnyRow, NONE } from "../../accounts/operations/operation.ts";
+import { type AnyRow, isOn, NONE } from "../../accounts/operations/operation.ts";
 import { COMMANDS } from "../../cli/commands.ts";
 import { bare } from "../../config/documented-schema.ts";
 import { kebab, type Noun, rowsOf, TABLES } from "../../administration/tables.ts";
@@ -13,11 +13,12 @@ import { examplesOf, type Office, ON_SERVICE, openOffice, SECRETS } from "./admi
 let office: Office;
 let folder: string;
 
-/** The operation that the example is of. What the seed has is not one. */
 function rowOf(example: string): AnyRow | undefined {
   if (example.includes("--from-seed")) return undefined;
   const rows = (Object.keys(TABLES) as Noun[]).flatMap((noun) =>
-    Object.entries(rowsOf(noun)).map(([verb, row]) => [row.words ?? `${noun} ${kebab(verb)}`, row] as const),
+    Object.entries(rowsOf(noun))
+      .filter(([, row]) => isOn(row, "command"))
+      .map(([verb, row]) => [row.words ?? `${noun} ${kebab(verb)}`, row] as const),
   );
   return rows.find(([words]) => `${example} `.startsWith(`${words} `))?.[1];
 }
