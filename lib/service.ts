@@ -288,11 +288,21 @@ async function build(
       audit: auditLog,
       keys: keyCalls,
     };
+    const health = () =>
+      storageHealth(storage, {
+        // Notifications and mail wait in the storage, so without them a server still signs people in.
+        ...notifier.health("server"),
+        sessions: { required: false, ask: async () => keptSessions(storage.watch, clock) },
+        requests: {
+          required: false,
+          ask: async () => ({ ok: true, detail: routes.proxySigns().join("; ") }),
+        },
+      });
     const administration = createAdministration(
       { ...base, onRequest: logRequest },
       {
         rest: async () => undefined,
-        console: consoleSurface({ ...http, perform: performOn(calls), mayOpenConsole: () => true }),
+        console: consoleSurface({ ...http, perform: performOn(calls), health, mayOpenConsole: () => true }),
       },
     );
     if (isServer) {
@@ -336,16 +346,7 @@ async function build(
         const { applySeed } = await import("./seed.ts");
         await applySeed(below, seed);
       },
-      health: () =>
-        storageHealth(storage, {
-          // Notifications and mail wait in the storage, so without them a server still signs people in.
-          ...notifier.health("server"),
-          sessions: { required: false, ask: async () => keptSessions(storage.watch, clock) },
-          requests: {
-            required: false,
-            ask: async () => ({ ok: true, detail: routes.proxySigns().join("; ") }),
-          },
-        }),
+      health,
       metrics: () => metrics.text(),
       close: () => (closing ??= open.disposeAsync()),
     };

@@ -52,6 +52,7 @@ export type ConsoleParts = Pick<
   | "webhooks"
 > & {
   readonly perform: Perform;
+  readonly health: ConsoleRequest["health"];
   readonly mayOpenConsole: SignInParts["mayOpenConsole"];
   /** Default: the tables of operations. */
   readonly tables?: Tables;
@@ -85,7 +86,7 @@ export interface ConsoleOptions {
 }
 
 export function createConsole(parts: ConsoleParts, { url, environment }: ConsoleOptions): Surface {
-  const { configuration, clock, keys, onDefect, pages, perform, tables = TABLES } = parts;
+  const { configuration, clock, health, keys, onDefect, pages, perform, tables = TABLES } = parts;
   const purpose = (name: string) =>
     keys.forms.map((key) => deriveKey(hmac(key, name), `sign-in-service ${name}`));
   const encrypter = createEncrypter(purpose("administration console"));
@@ -133,6 +134,8 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
       query,
       operator,
       t,
+      configuration,
+      health,
       now,
       zone,
       moments: moments({ locale: t.locale, now, zone }),

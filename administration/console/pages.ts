@@ -1,8 +1,10 @@
 /** The pages that are made by hand, and what kinds of records add to the pages that their rows make. To add a page, add a row. */
 import { timeZones } from "../../interactions/look/time-zone.ts";
+import { CLIENTS } from "./clients.ts";
 import type { Look } from "./derived/pages.ts";
 import { SECTIONS } from "./entries.ts";
 import { isEnough } from "./frame.ts";
+import { healthPage } from "./health.ts";
 import type { ConsolePage } from "./request.ts";
 
 /** Where an operator begins: what they need first. */
@@ -33,12 +35,16 @@ const mePage: ConsolePage = {
   },
 };
 
-export const OWN_PAGES: readonly ConsolePage[] = [homePage, mePage];
+export const OWN_PAGES: readonly ConsolePage[] = [homePage, mePage, healthPage];
 
 export const LOOKS: Readonly<Record<string, Look>> = {
   accounts: { entry: "people", columns: ["name", "surname", "email", "username", "user_id", "disabled"] },
-  clients: { columns: ["name", "client_id", "kind", "service", "disabled"] },
+  clients: CLIENTS,
   services: { columns: ["name", "key", "group"] },
   groups: { columns: ["name", "key"] },
   portals: { columns: ["name", "key"] },
+  keys: {
+    without: ["rotate", "retire"],
+    commands: ["sign-in-service keys rotate signing", "sign-in-service keys retire KID --now"],
+  },
 };

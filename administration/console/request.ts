@@ -1,7 +1,8 @@
 /** What a page of the console is given, and what it answers. */
 import type { ParameterizedContext } from "koa";
-import type { Deployment } from "../../config/configuration.ts";
+import type { Configuration, Deployment } from "../../config/configuration.ts";
 import type { Role, RoleRule } from "../../config/operators.ts";
+import type { Health } from "../../records/health.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { Form } from "../../interactions/forms.ts";
 import type { Moments } from "../../interactions/look/moments.ts";
@@ -97,6 +98,9 @@ export interface ConsoleRequest {
   readonly query: URLSearchParams;
   readonly operator: Operator;
   readonly t: Translator;
+  readonly configuration: Configuration;
+  /** How the parts of the service are. */
+  readonly health: () => Promise<Health>;
   /** Milliseconds since the epoch. */
   readonly now: number;
   /** The time zone of this browser. */

@@ -127,7 +127,7 @@ describe("the built-in views", () => {
           String.raw`^include\("api-lists", \{ apis: each\.apis \}\)$`,
           String.raw`^include\("page-links", \{ first, next \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,
-          String.raw`^include\("icon", \{ icon: (?:"\w+"|page|pageIcon|each\.(?:device|icon)|icon)(?:, tone)? \}\)$`,
+          String.raw`^include\("icon", \{ icon: (?:"\w+"|page|pageIcon|each\.(?:device|icon)|verdict\.tone|tone, tone) \}\)$`,
           String.raw`^include\("mark", \{ look: (?:provider\.look|item\.look|cameBack\.preset) \}\)$`,
           String.raw`^include\("provider-button", \{ provider(?:: providers\.last, described: "again")? \}\)$`,
           String.raw`^include\("account-method", \{ method \}\)$`,

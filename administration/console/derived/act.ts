@@ -8,10 +8,18 @@ import {
   StorageUnavailable,
 } from "../../../core/errors.ts";
 import { type Form, type FormProblem, formLocals } from "../../../interactions/forms.ts";
+import type { Locals } from "../../../interactions/look/views.ts";
 import type { ConsoleAnswer, ConsoleRequest, Crumb } from "../request.ts";
 import { segmentOf } from "../request.ts";
 import { nameOf } from "../entries.ts";
-import { type ConsoleField, fieldsOf, inputFrom, problemsAt, UnreadableField } from "./fields.ts";
+import {
+  type ConsoleField,
+  type FieldLook,
+  fieldsOf,
+  inputFrom,
+  problemsAt,
+  UnreadableField,
+} from "./fields.ts";
 import { memberLabel } from "./values.ts";
 import { consequences, oneOf, refusalText, verbLabel } from "./words.ts";
 
@@ -32,8 +40,14 @@ export interface Acting {
   /** The view, if it has one of its own, and what that prints besides. */
   readonly view?: string;
   readonly locals?: Readonly<Record<string, unknown>>;
+  /** What the view prints of the fields, if not all of them in one form. */
+  readonly arrange?: (fields: readonly ConsoleField[], filled: Form | undefined) => Locals;
   /** Members that have no field. */
   readonly without?: readonly string[];
+  /** Members that a form may not set. Default: none. */
+  readonly leaves?: (form: Form) => readonly string[];
+  readonly options?: FieldLook["options"];
+  readonly kindsOf?: FieldLook["kindsOf"];
 }
 
 /** The member in which a person types what identifies the record. */
@@ -47,12 +61,9 @@ export const addressOf = (path: string, verb: string, more: Readonly<Record<stri
   `${path}?${new URLSearchParams({ do: verb, ...more })}`;
 
 /** The fields of the form: the name of what is made, and the members of the input. */
-function allFields(
-  request: ConsoleRequest,
-  { row, record, without = [] }: Acting,
-  filled?: Form,
-): ConsoleField[] {
+function allFields(request: ConsoleRequest, acting: Acting, filled?: Form): ConsoleField[] {
   const { t } = request;
+  const { noun, verb, row, record, without = [], options, kindsOf } = acting;
   const named = isNamed(row)
     ? row.target.map((name) => ({
         name,
@@ -64,7 +75,12 @@ function allFields(
         value: filled?.get(name) ?? "",
       }))
     : [];
-  const members = fieldsOf(t, row, { ...(filled && { filled }), ...(record && { record }) });
+  const members = fieldsOf(t, row, `${noun}.${verb}`, {
+    ...(filled && { filled }),
+    ...(record && { record }),
+    ...(options && { options }),
+    ...(kindsOf && { kindsOf }),
+  });
   return [...named, ...members.filter(({ name }) => !without.includes(name))];
 }
 
@@ -101,6 +117,8 @@ export function formAnswer(request: ConsoleRequest, acting: Acting, refused?: Re
         fields: inner,
       })),
       consequences: consequences(t, noun, verb),
+      // Of a change, what is not touched stays: nothing has to be filled in.
+      isChange: row.effect !== "create",
       isFinal: row.confirm === "final" || isTyped,
       typed: isTyped && {
         name: TYPED,
@@ -116,6 +134,7 @@ export function formAnswer(request: ConsoleRequest, acting: Acting, refused?: Re
       isDanger: row.confirm === "final" || isTyped,
       what: oneOf(t, noun),
       ...acting.locals,
+      ...acting.arrange?.(fields, refused?.filled),
     },
   };
 }
@@ -142,7 +161,7 @@ export async function actAnswer(request: ConsoleRequest, acting: Acting, form: F
   try {
     const { result } = await perform(noun, verb, {
       target: about,
-      input: inputFrom(row, form, record),
+      input: inputFrom(row, form, { record, without: acting.leaves?.(form) }),
       ...(tag !== "" && { ifMatch: tag }),
     });
     if (result === undefined || result === false) throw new NotFound(`the ${oneOf(t, noun)}`);

@@ -4,6 +4,7 @@ import { type AnyRow, membersOf } from "../../../accounts/operations/operation.t
 import type { ArgumentProblem } from "../../../core/errors.ts";
 import type { Translator } from "../../../core/texts.ts";
 import type { Form, FormProblem } from "../../../interactions/forms.ts";
+import { OPERATION_TEXTS, plainText } from "../../operation-texts.ts";
 import { choiceLabel, memberLabel } from "./values.ts";
 
 /** A field of a form. */
@@ -11,25 +12,35 @@ export interface ConsoleField {
   /** The member; of a member inside a member, both with a dot. */
   readonly name: string;
   readonly label: string;
-  readonly kind: "text" | "secret" | "number" | "choice" | "list" | "map" | "json";
+  readonly kind: "text" | "secret" | "number" | "choice" | "list" | "map" | "lists" | "json";
   readonly required: boolean;
   /** What helps to fill it in, or `""`. */
   readonly hint: string;
-  readonly options?: readonly { readonly value: string; readonly label: string }[] | undefined;
+  readonly options?: readonly Option[] | undefined;
   readonly value: string;
   /** The heading above it: the member that it is in, or `""`. */
   readonly group: string;
+  /** The kinds of clients that have it, with blanks between them; or `""` for all. */
+  readonly kinds?: string;
 }
 
-/** What a JSON schema says about a member. */
+export interface Option {
+  readonly value: string;
+  readonly label: string;
+}
+
+/** What a JSON schema says about a member, and what its comment adds. */
 interface MemberSchema {
   readonly type?: string | readonly string[];
   readonly enum?: readonly unknown[];
   readonly items?: MemberSchema;
   readonly properties?: Readonly<Record<string, MemberSchema>>;
-  readonly required?: readonly string[];
   readonly additionalProperties?: unknown;
   readonly anyOf?: readonly MemberSchema[];
+  /** `lists`: an object of lists. */
+  readonly option?: string;
+  /** The type of the values of an object with any keys. */
+  readonly values?: { readonly type?: string };
 }
 
 /** A member that a form has a field for. */
@@ -46,55 +57,57 @@ const SECRETS = /(?:^|\.|_)(?:secret|password)$/;
 /** Members that are bytes, or answers of other programs: commands take files for them. */
 const FILES: ReadonlySet<string> = new Set(["logo", "app"]);
 
-/** What `null` and optional members are about. */
-function plain(schema: MemberSchema): { readonly schema: MemberSchema; readonly nullable: boolean } {
-  const { anyOf } = schema;
-  if (anyOf === undefined) return { schema, nullable: false };
-  const others = anyOf.filter(({ type }) => type !== "null");
+/** The schema of a value that is there, and whether it may be `null`. */
+function present(schema: MemberSchema): { readonly schema: MemberSchema; readonly nullable: boolean } {
+  const { anyOf = [], type } = schema;
+  if (typeof type === "object") {
+    const [only, ...others] = type.filter((each) => each !== "null");
+    const rest = others.length === 0 && only !== undefined ? { ...schema, type: only } : schema;
+    return { schema: rest, nullable: type.includes("null") };
+  }
+  const others = anyOf.filter((each) => each.type !== "null");
   const [only] = others;
-  const nullable = others.length < anyOf.length;
   return {
-    schema: others.length === 1 && only !== undefined ? only : { ...schema, anyOf: others },
-    nullable,
+    schema: others.length === 1 && only !== undefined ? { ...schema, ...only } : schema,
+    nullable: others.length < anyOf.length,
   };
 }
 
-function kindOf(
-  name: string,
-  { type, enum: choices, items, additionalProperties }: MemberSchema,
-): ConsoleField["kind"] {
+function kindOf(name: string, schema: MemberSchema): ConsoleField["kind"] {
+  const { type, enum: choices, items, option, values } = schema;
   if (choices !== undefined || type === "boolean") return "choice";
   if (type === "integer" || type === "number") return "number";
   if (type === "string") return SECRETS.test(name) ? "secret" : "text";
-  if (type === "array" && (items?.type === "string" || items?.enum !== undefined)) return "list";
-  const values = additionalProperties as MemberSchema | undefined;
-  return type === "object" && values?.type === "string" ? "map" : "json";
+  if (type === "array" && items?.type === "string") return "list";
+  if (option === "lists") return "lists";
+  return values?.type === "string" ? "map" : "json";
+}
+
+/** The members of an object that has exactly these, each with a field of its own. */
+function innerOf({ properties = {}, additionalProperties }: MemberSchema): [string, MemberSchema][] {
+  const inner = Object.entries(properties);
+  const isSimple = inner.every(([name, each]) => kindOf(name, present(each).schema) !== "json");
+  return additionalProperties === false && isSimple ? inner : [];
 }
 
 function memberIn(name: string, given: MemberSchema, required: boolean, group?: string): Member[] {
-  const { schema, nullable } = plain(given);
-  const { properties } = schema;
-  if (properties !== undefined && group === undefined)
-    return Object.entries(properties).flatMap(([inner, each]) =>
-      memberIn(`${name}.${inner}`, each, false, name),
-    );
+  const { schema, nullable } = present(given);
+  const inner = group === undefined ? innerOf(schema) : [];
+  if (inner.length > 0)
+    return inner.flatMap(([each, itsSchema]) => memberIn(`${name}.${each}`, itsSchema, false, name));
   const options =
     schema.type === "boolean"
       ? ["yes", "no"]
       : (schema.enum ?? []).filter((each) => typeof each === "string");
-  return [
-    { name, kind: kindOf(name, schema), options, required, nullable, ...(group !== undefined && { group }) },
-  ];
+  const kind = kindOf(name, schema);
+  return [{ name, kind, options, required, nullable, ...(group !== undefined && { group }) }];
 }
 
 /** The members that a form can have, with those inside members. */
-export function membersIn(row: AnyRow): readonly Member[] {
+function membersIn(row: AnyRow): readonly Member[] {
   return Object.entries(membersOf(row)).flatMap(([name, schema]) => {
     if (FILES.has(name)) return [];
-    const { default: _default, ...shape } = z.toJSONSchema(schema, {
-      io: "input",
-      unrepresentable: "any",
-    });
+    const shape = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
     const required = !schema.safeParse(undefined).success && row.effect !== "change" && row.effect !== "list";
     return memberIn(name, shape as MemberSchema, required);
   });
@@ -109,6 +122,10 @@ function written(kind: ConsoleField["kind"], value: unknown): string {
     return Object.entries(value as Record<string, string>)
       .map((pair) => pair.join(" = "))
       .join("\n");
+  if (kind === "lists")
+    return Object.entries(value as Record<string, readonly string[]>)
+      .map(([name, list]) => [name, ...list].join(" "))
+      .join("\n");
   return typeof value === "string" ? value : JSON.stringify(value, null, 2);
 }
 
@@ -120,37 +137,58 @@ function valueIn(record: Readonly<Record<string, unknown>>, name: string): unkno
   }, record);
 }
 
-/**
- * The fields of a form.
- * @param filled what was sent before; else the values come from the record, if there is one.
- */
+/** How the fields of an operation differ from what its members say. */
+export interface FieldLook {
+  /** What was sent before; else the values come from the record, if there is one. */
+  readonly filled?: Form;
+  readonly record?: Readonly<Record<string, unknown>>;
+  /** What can be chosen for a member that takes any text or number. */
+  readonly options?: Readonly<Record<string, readonly Option[]>>;
+  /** The kinds of clients that have a member. */
+  readonly kindsOf?: (member: string) => string;
+}
+
+const HOW: ReadonlySet<string> = new Set(["list", "map", "lists", "json"]);
+
+/** The fields of a form. @param about the noun and the verb, for the comments of the members. */
 export function fieldsOf(
   t: Translator,
   row: AnyRow,
-  {
-    filled,
-    record = {},
-  }: { readonly filled?: Form; readonly record?: Readonly<Record<string, unknown>> } = {},
+  about: string,
+  { filled, record = {}, options: chosen = {}, kindsOf = () => "" }: FieldLook = {},
 ): readonly ConsoleField[] {
   return membersIn(row).map(({ name, kind, options, required, group }) => {
     const inner = name.split(".").at(-1) ?? name;
-    const hint = [`admin.hint.${name}`, `admin.hint.${inner}`].find((key) => t.has(key));
-    const how = kind === "list" || kind === "map" || kind === "json" ? `admin.how.${kind}` : undefined;
-    const hints = [hint, how].flatMap((key) => (key === undefined ? [] : [t(key)]));
     return {
       name,
       label: memberLabel(t, inner),
       kind,
       required,
-      hint: hints.join(" "),
+      hint: [
+        chosen[name] === undefined ? hintOf(t, about, name) : "",
+        HOW.has(kind) ? t(`admin.how.${kind}`) : "",
+      ]
+        .filter(Boolean)
+        .join(" "),
       options:
-        options.length === 0
+        chosen[name] ??
+        (options.length === 0
           ? undefined
-          : options.map((value) => ({ value, label: choiceLabel(t, inner, value) })),
+          : options.map((value) => ({ value, label: choiceLabel(t, inner, value) }))),
       value: kind === "secret" ? "" : (filled?.get(name) ?? written(kind, valueIn(record, name))),
       group: group === undefined ? "" : memberLabel(t, group),
+      kinds: kindsOf(group ?? name),
     };
   });
+}
+
+/** The hint in the language; in English, the comment of the member is one. */
+function hintOf(t: Translator, about: string, name: string): string {
+  const inner = name.split(".").at(-1) ?? name;
+  const key = [`admin.hint.${name}`, `admin.hint.${inner}`].find((each) => t.has(each));
+  if (key !== undefined) return t(key);
+  const comment = OPERATION_TEXTS.operations[about]?.members?.[name];
+  return comment !== undefined && t.locale.startsWith("en") ? plainText(comment) : "";
 }
 
 /** What a form says that the library does not understand. */
@@ -180,6 +218,13 @@ function valueOf({ name, kind, options }: Member, text: string): unknown {
     });
     return Object.fromEntries(pairs);
   }
+  if (kind === "lists")
+    return Object.fromEntries(
+      linesIn(text).map((line) => {
+        const [first = "", ...others] = line.split(/\s+/);
+        return [first, others] as const;
+      }),
+    );
   if (kind !== "json") return text;
   try {
     return JSON.parse(text) as unknown;
@@ -196,10 +241,16 @@ function valueOf({ name, kind, options }: Member, text: string): unknown {
 export function inputFrom(
   row: AnyRow,
   form: Form,
-  record?: Readonly<Record<string, unknown>>,
+  {
+    record,
+    without = [],
+  }: {
+    readonly record?: Readonly<Record<string, unknown>> | undefined;
+    readonly without?: readonly string[] | undefined;
+  } = {},
 ): Readonly<Record<string, unknown>> {
   const isChange = row.effect === "change";
-  const members = membersIn(row);
+  const members = membersIn(row).filter(({ name }) => !without.includes(name));
   const input: Record<string, unknown> = {};
   const groups = new Map<string, Record<string, unknown>>();
   for (const member of members) {
@@ -215,7 +266,7 @@ export function inputFrom(
     if (isChange && text.replaceAll("\r\n", "\n") === before) continue;
     if (text.trim() !== "") input[name] = valueOf(member, text);
     else if (isChange && kind === "list") input[name] = [];
-    else if (isChange && kind === "map") input[name] = {};
+    else if (isChange && (kind === "map" || kind === "lists")) input[name] = {};
     else if (isChange && nullable && kind !== "secret") input[name] = null;
   }
   for (const [group, inner] of groups) {

@@ -16,6 +16,8 @@ export interface ListOf {
   readonly row: AnyRow;
   /** The member that names an item, if items have pages. */
   readonly identifier: string | undefined;
+  /** Commands for what the page does not offer. */
+  readonly commands?: readonly string[];
   /** What the table shows instead of the columns of the row. */
   readonly columns?: readonly string[];
   readonly actions: readonly HeadAction[];
@@ -32,7 +34,7 @@ export async function listAnswer(request: ConsoleRequest, list: ListOf): Promise
   });
   const filled = Object.fromEntries(given);
   const form = new Map(given);
-  const fields = fieldsOf(t, row, { filled: form });
+  const fields = fieldsOf(t, row, `${noun}.list`, { filled: form });
   const filter = Object.fromEntries(
     given.map(([name, value]) => {
       const options = fields.find((each) => each.name === name)?.options?.map((each) => each.value);
@@ -70,6 +72,7 @@ export async function listAnswer(request: ConsoleRequest, list: ListOf): Promise
         href: identifier === undefined ? "" : `${path}/${segmentOf(String(item[identifier]))}`,
         cells: columns.map((name) => shownValue(showing, name, item[name], { inTable: true })),
       })),
+      commands: list.commands ?? [],
       empty: t(given.length > 0 || after !== undefined ? "admin.list.nothing" : "admin.list.empty"),
       first: after === undefined ? "" : addressWith({}),
       next: next === null ? "" : addressWith({ after: next }),

@@ -2,15 +2,16 @@
  * The pages that come from the table of operations: for each kind of record a list, a page for each record, and a page for each
  * operation. A row that is added to the table has its place here without a line of code.
  */
-import type { AnyRow, AnyTable } from "../../../accounts/operations/operation.ts";
+import { type AnyRow, type AnyTable, membersOf } from "../../../accounts/operations/operation.ts";
 import { allows } from "../../../config/operators.ts";
 import { NotFound } from "../../../core/errors.ts";
 import type { Form } from "../../../interactions/forms.ts";
 import type { ConsoleAnswer, ConsolePage, ConsoleRequest, ConsoleRole, HeadAction } from "../request.ts";
 import { actAnswer, type Acting, addressOf, formAnswer } from "./act.ts";
 import { listAnswer } from "./list.ts";
+import type { FieldLook } from "./fields.ts";
 import { type OfferedAction, recordAnswer } from "./record.ts";
-import type { Showing } from "./values.ts";
+import { shortened, type Showing } from "./values.ts";
 import { verbLabel } from "./words.ts";
 
 export type Tables = Readonly<Record<string, AnyTable>>;
@@ -21,6 +22,8 @@ export interface Look {
   readonly entry?: string;
   /** The columns of the list. Default: those of the row. */
   readonly columns?: readonly string[];
+  /** Commands for those. */
+  readonly commands?: readonly string[];
   /** Operations that the pages do not offer: they are commands to copy, or parts of other pages. */
   readonly without?: readonly string[];
   /** A view of its own for an operation, and what it prints. */
@@ -60,6 +63,7 @@ function pagesOf(noun: string, { rows }: AnyTable, look: Look): readonly Console
           row: list,
           identifier: find === undefined ? undefined : identifier,
           ...(look.columns && { columns: look.columns }),
+          ...(look.commands && { commands: look.commands }),
           actions: onList
             .filter(([, row]) => mayDo(request, row))
             .map(([verb, row], i) => headAction(request, noun, verb, row, i === 0)),
@@ -150,7 +154,32 @@ async function actingOn(
   const [verb, row] = found;
   request.require(row);
   const own = acting !== undefined && Object.hasOwn(acting, verb) ? await acting[verb]?.(request) : undefined;
-  return { noun, entry: request.path.split("/")[1] ?? noun, verb, row, ...about, ...own };
+  const options = { ...(await referencesIn(request, row)), ...own?.options };
+  return { noun, entry: request.path.split("/")[1] ?? noun, verb, row, ...about, ...own, options };
+}
+
+/** The records that members of a form name, and the tables that they are in. */
+const REFERENCES = { service: "services", group: "groups", portal: "portals" } as const;
+/** More are typed. */
+const MAX_OPTIONS = 200;
+
+/** What can be chosen for the members that name a record of the directory. */
+async function referencesIn(request: ConsoleRequest, row: AnyRow): Promise<FieldLook["options"]> {
+  const members = Object.keys(membersOf(row));
+  const found = Object.entries(REFERENCES).filter(([member]) => members.includes(member));
+  const options = await Promise.all(
+    found.map(async ([member, noun]) => {
+      const { result } = await request.perform(noun, "list", { input: { limit: MAX_OPTIONS } });
+      const { items, next } = result as {
+        readonly items: readonly { readonly key: string; readonly name: string }[];
+        readonly next: string | null;
+      };
+      if (next !== null) return [];
+      const choices = items.map(({ key, name }) => ({ value: key, label: `${shortened(name)} (${key})` }));
+      return [[member, choices] as const];
+    }),
+  );
+  return Object.fromEntries(options.flat());
 }
 
 /** The page of an operation, after the sign-in that it needs. */
