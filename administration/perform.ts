@@ -17,6 +17,7 @@ import type { AuditEvent, Caller } from "../records/audit/audit-event.ts";
 import { AUDIT, type StoredAudit } from "../records/audit/audit-kinds.ts";
 import type { Transaction } from "../records/records.ts";
 import type { Administrator } from "./administrator.ts";
+import type { HourlyLimits } from "./limits.ts";
 import { createIdempotency, inUse } from "./idempotency.ts";
 import { createLimited } from "./limited.ts";
 import { matches, tagOf } from "./tags.ts";
@@ -52,15 +53,6 @@ export type Perform = (
   verb: string,
   request: PerformRequest,
 ) => Promise<Performed>;
-
-/** How much people and tokens may do in an hour. */
-interface HourlyLimits {
-  /**
-   * @param what `accounts`: how many accounts are read; `changes`: how many are made; `people`: the `sub` of a person who loses a factor.
-   * @throws SignInError `limit_reached`.
-   */
-  take(who: Administrator, what: "accounts" | "changes" | "people", value: number | string): Promise<void>;
-}
 
 export interface PerformServices extends Pick<
   AccountServices,

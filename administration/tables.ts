@@ -6,6 +6,7 @@ import { type Clients, clients } from "../accounts/operations/clients.ts";
 import { groups, portals, services } from "../accounts/operations/directory.ts";
 import { type Invitations, type Invites, invitations } from "../accounts/operations/invitations.ts";
 import { type Keys, keys } from "../accounts/operations/keys.ts";
+import { type Tokens, tokens } from "../accounts/operations/tokens.ts";
 import { deliveries, deliveriesOf, type Notifications, receiversOf } from "../notifier/operations.ts";
 import { receivers } from "../notifier/receiver-operations.ts";
 import type { Directory } from "../accounts/directory.ts";
@@ -30,6 +31,7 @@ export const TABLES = {
   deliveries,
   audit,
   keys,
+  tokens,
 };
 export type Noun = keyof typeof TABLES;
 
@@ -42,6 +44,7 @@ export interface Calls {
   readonly notifications: Notifications;
   readonly audit: AuditLog;
   readonly keys: Keys;
+  readonly tokens: Tokens;
 }
 
 /** The object of a service that has the calls of a table. */
@@ -57,6 +60,7 @@ export const CALLS: { readonly [N in Noun]: (service: Calls) => object } = {
   deliveries: ({ notifications }) => deliveriesOf(notifications),
   audit: (service) => service.audit,
   keys: (service) => service.keys,
+  tokens: (service) => service.tokens,
 };
 
 const METHODS = {

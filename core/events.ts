@@ -152,6 +152,16 @@ export interface ServiceEvents {
   };
   /** The receiver was removed from the directory, and its waiting deliveries are parked. */
   "receiver.removed": { readonly receiver: string; readonly parked: number };
+  /**
+   * Somebody who is no administrator has done as much as an hour allows. `id`: of the token, or the `sub` of the operator;
+   * `limit`: such as `administration.accounts`; `retry_after`: seconds.
+   */
+  "administration.limited": {
+    readonly kind: "token" | "operator";
+    readonly id: string;
+    readonly limit: string;
+    readonly retry_after: number;
+  };
   /** A request to the administration listener was answered. `surface`: `/v1`, or the console. */
   "administration.answered": { readonly surface: "rest" | "console"; readonly status: number };
   /** The mail server, or your `send`, accepted a mail. `kind`: what it is about, such as `password-changed`. */

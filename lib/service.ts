@@ -2,7 +2,7 @@
 import type { Middleware } from "koa";
 import type { Provider } from "oidc-provider";
 import type { Logger } from "pino";
-import { createAdministration } from "../administration/middleware.ts";
+import { createTokens } from "../administration/tokens.ts";
 import { createAuditLog } from "../accounts/audit-log.ts";
 import { type AccountInternals } from "../accounts/account.ts";
 import { type Accounts, accounts as accountTable } from "../accounts/operations/accounts.ts";
@@ -15,6 +15,7 @@ import { startHashWrapping } from "../accounts/passwords/hash-wrapping.ts";
 import type { Invitations, Invites } from "../accounts/operations/invitations.ts";
 import { createKeys, loadServiceKeys } from "../accounts/keys/service-keys.ts";
 import type { Keys, SigningKey } from "../accounts/operations/keys.ts";
+import type { Tokens } from "../accounts/operations/tokens.ts";
 import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
 import { createRequestLog } from "../compat/request-log.ts";
 import { createRoutes } from "../compat/routes.ts";
@@ -28,8 +29,6 @@ import { createLogger, droppedLines } from "../core/logger.ts";
 import { createMetrics } from "../core/metrics.ts";
 import type { Outage } from "../core/outages.ts";
 import { type Repeating, startRepeating } from "../core/repeating.ts";
-import { consoleSurface } from "../administration/console/console.ts";
-import { performOn } from "../administration/console/stand-ins.ts";
 import type { Pages } from "../interactions/page.ts";
 import { createInteractions, type Interactions } from "../interactions/own-routes.ts";
 import type { Notifications } from "../notifier/operations.ts";
@@ -42,6 +41,7 @@ import { openStorage, type Storage } from "../records/storage.ts";
 import { watchHistory } from "../records/storage-identity.ts";
 import { createUpstream } from "../upstream/upstream.ts";
 import type { Seed } from "./seed.ts";
+import { createServiceAdministration } from "./administration.ts";
 import { createAccountServices } from "./account-services.ts";
 import { createHttpServices, type Services } from "./services.ts";
 import { checkStart, putInternalClients, sayPasskeysAreOff } from "./start-checks.ts";
@@ -69,6 +69,8 @@ export interface SignInService {
   metrics(): Promise<string>;
   /** The keys that sign ID tokens. */
   readonly keys: Keys;
+  /** The tokens of programs that administer over HTTP. */
+  readonly tokens: Tokens;
   /**
    * The oidc-provider instance for new requests, for everything that has no call here. Read it at each use: when the
    * signing keys change, it is replaced by one with the same listeners and middleware.
@@ -277,16 +279,16 @@ async function build(
     const { currentProvider } = http;
     const { invite, list, find, send, withdraw } = http.invitations;
     const routes = createRoutes(http);
-    const keyCalls = createKeys(keys, () => storage.secrets.read());
-    const auditLog = createAuditLog(base);
+    const tokens = createTokens(base);
     const calls = {
       accounts: { ...accounts, invite },
       invitations: { list, find, send, withdraw },
       clients,
       directory,
       notifications: notifier.notifications,
-      audit: auditLog,
-      keys: keyCalls,
+      audit: createAuditLog(base),
+      keys: createKeys(keys, () => storage.secrets.read()),
+      tokens: tokens.calls,
     };
     const health = () =>
       storageHealth(storage, {
@@ -298,13 +300,8 @@ async function build(
           ask: async () => ({ ok: true, detail: routes.proxySigns().join("; ") }),
         },
       });
-    const administration = createAdministration(
-      { ...base, onRequest: logRequest },
-      {
-        rest: async () => undefined,
-        console: consoleSurface({ ...http, perform: performOn(calls), health, mayOpenConsole: () => true }),
-      },
-    );
+    const onRequest = logRequest;
+    const administration = createServiceAdministration(http, { calls, tokens, health, onRequest });
     if (isServer) {
       const history = await watchHistory(
         storage.watch,

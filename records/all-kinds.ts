@@ -1,5 +1,6 @@
 /** All kinds of records. To add a kind, add one line here. */
 import { ARTIFACTS } from "./artifacts/artifact-kinds.ts";
+import { TOKEN } from "./administration/token-kinds.ts";
 import { DELIVERY, LANE, PAYLOAD, RECEIVER } from "./deliveries/delivery-kinds.ts";
 import { ACCOUNT_EVENTS } from "./audit/account-events.ts";
 import { AUDIT } from "./audit/audit-kinds.ts";
@@ -77,6 +78,7 @@ export const KINDS: Kinds = collectKinds([
   INVITATION,
   TRIP,
   IDEMPOTENCY,
+  TOKEN,
   AUTHENTICATOR_APP,
   PASSKEY,
   RECOVERY_CODES,

@@ -30,6 +30,8 @@ export interface LimitAnswer {
 }
 
 interface ConsumeOptions {
+  /** How many points, all or none. Default 1. */
+  readonly points?: number | undefined;
   readonly evenly?: boolean;
   readonly rider?: Rider | undefined;
 }
@@ -53,7 +55,7 @@ export interface Rider {
  */
 export interface RateLimits {
   /**
-   * Consumes one point of each bucket, or none if one of them has none left.
+   * Consumes one point of each bucket, or as many as asked for, or none if one of them has not as many left.
    * @param options.evenly a refusal writes as many records as a point, so that the time does not tell them apart.
    * @param options.rider what is written with the points.
    * @returns the answer of each bucket.
@@ -88,8 +90,8 @@ const MAX_BATCH = 100;
 
 interface Step {
   readonly buckets: readonly Bucket[];
-  /** Points to add: 1 to consume, -1 to refund, 0 to look. */
-  readonly points: 1 | 0 | -1;
+  /** Points to add: 1 or more to consume, -1 to refund, 0 to look. */
+  readonly points: number;
   readonly evenly?: boolean | undefined;
   readonly rider?: Rider | undefined;
 }
@@ -107,8 +109,8 @@ class Windows {
 
   /** Applies a step. @returns the answer of each bucket. */
   apply({ buckets, points, evenly = false }: Step): LimitAnswer[] {
-    const answers = buckets.map((bucket) => this.#answer(bucket));
-    const isRefused = points === 1 && answers.some(({ allowed }) => !allowed);
+    const answers = buckets.map((bucket) => this.#answer(bucket, Math.max(1, points)));
+    const isRefused = points > 0 && answers.some(({ allowed }) => !allowed);
     if (points === 0 || (isRefused && !evenly)) return answers;
     for (const bucket of buckets) {
       const { used = 0, ends_at_ms = this.#latestEnd(bucket) } = this.#open(bucket) ?? {};
@@ -119,11 +121,11 @@ class Windows {
     return answers.map((answer) => Object.assign({}, answer, { used: answer.used + points }));
   }
 
-  #answer(bucket: Bucket): LimitAnswer {
+  #answer(bucket: Bucket, wanted: number): LimitAnswer {
     const open = this.#open(bucket);
     const { used, ends_at_ms } = open ?? { used: 0, ends_at_ms: this.#latestEnd(bucket) };
     const endsIn = Math.max(1, Math.ceil((ends_at_ms - this.#now) / 1000));
-    const allowed = used < bucket.points;
+    const allowed = used + wanted <= bucket.points;
     return { allowed, retryAfter: allowed ? 0 : endsIn, used, endsIn };
   }
 
@@ -206,7 +208,7 @@ export function createRateLimits(records: Records, clock: Clock): RateLimits {
         if (rider !== undefined && rider.deadline <= now)
           return new StorageUnavailable("the deadline of this commit has passed", { reason: "deadline" });
         const answers = windows.apply(step);
-        const isRefused = points === 1 && answers.some(({ allowed }) => !allowed);
+        const isRefused = points > 0 && answers.some(({ allowed }) => !allowed);
         if (rider !== undefined && !isRefused) riders.push(rider);
         return answers;
       });
@@ -245,7 +247,12 @@ export function createRateLimits(records: Records, clock: Clock): RateLimits {
 
   return {
     consume: (buckets, options) =>
-      add({ buckets, points: 1, evenly: options?.evenly, rider: options?.rider }),
+      add({
+        buckets,
+        points: options?.points ?? 1,
+        evenly: options?.evenly,
+        rider: options?.rider,
+      }),
     look: (buckets) => add({ buckets, points: 0 }),
     async refund(buckets, rider) {
       await add({ buckets, points: -1, rider });

@@ -47,6 +47,12 @@ const USERNAMES: RateLimit = { points: 10, seconds: 3_600 };
 /** Each makes a record that is kept for a day. */
 const IDEMPOTENCY_KEYS: RateLimit = { points: 10_000, seconds: 86_400 };
 
+/** What a viewer and support may do in an hour of administration. */
+const ACCOUNTS_READ: RateLimit = { points: 600, seconds: 3_600 };
+const CHANGES_MADE: RateLimit = { points: 60, seconds: 3_600 };
+const PEOPLE_HELPED: RateLimit = { points: 10, seconds: 3_600 };
+const ONE_PERSON: RateLimit = { points: 1, seconds: 3_600 };
+
 const LIMITS = {
   "signIn.accountAndAddress": {
     counts: "Failed sign-ins",
@@ -243,6 +249,34 @@ const LIMITS = {
     per: "token; operator",
     failuresOnly: false,
     rule: (): RateLimit => IDEMPOTENCY_KEYS,
+    about: [],
+  },
+  "administration.accounts": {
+    counts: "Accounts that are read over HTTP, each item of a list",
+    per: "token, or operator, with the role `viewer` or `support`",
+    failuresOnly: false,
+    rule: (): RateLimit => ACCOUNTS_READ,
+    about: [],
+  },
+  "administration.changes": {
+    counts: "Changes that are made over HTTP",
+    per: "token, or operator, with the role `viewer` or `support`",
+    failuresOnly: false,
+    rule: (): RateLimit => CHANGES_MADE,
+    about: [],
+  },
+  "administration.people": {
+    counts: "People whose second factors are removed over HTTP",
+    per: "token, or operator, with the role `support`",
+    failuresOnly: false,
+    rule: (): RateLimit => PEOPLE_HELPED,
+    about: [],
+  },
+  "administration.person": {
+    counts: "A person of `administration.people`, who counts once",
+    per: "token, or operator, and person",
+    failuresOnly: false,
+    rule: (): RateLimit => ONE_PERSON,
     about: [],
   },
   changes: {

@@ -46,6 +46,8 @@ export interface Positions {
   readonly id: [id: string];
   /** The id of a record of the audit */
   readonly record: [id: string];
+  /** The id of the token, as `tokens list` shows it */
+  readonly token: [tokenId: string];
   /** service:KEY, group:KEY, portal:KEY or events:KEY */
   readonly receiver: [receiver: string];
 }

@@ -11,7 +11,8 @@ type AuditSubject =
   | "delivery"
   | "receiver"
   | "invitation"
-  | "signing key";
+  | "signing key"
+  | "token";
 
 interface AuditedAction {
   /**
@@ -254,6 +255,11 @@ const ACTIONS = {
   "api.created": { about: "API", means: "An API was added to the directory" },
   "api.updated": { about: "API", means: "An API in the directory was changed" },
   "api.removed": { about: "API", means: "An API was removed from the directory; its tokens ended" },
+  "token.created": {
+    about: "token",
+    means: "An administration token was made: its `role`, its `service` and when it runs out",
+  },
+  "token.ended": { about: "token", means: "An administration token was ended" },
   "signing_key.rotated": { about: "signing key", means: "A new signing key was created" },
   "signing_key.retired": { about: "signing key", means: "A signing key was retired immediately" },
   "signing_key.removed": {

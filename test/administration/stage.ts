@@ -12,6 +12,7 @@ import type { RecordStore } from "../../adapters/record-store.ts";
 import type { Administrator } from "../../administration/administrator.ts";
 import { createPerform, type Perform, type PerformServices } from "../../administration/perform.ts";
 import { openApiDocument } from "../../administration/open-api.ts";
+import { createTokens } from "../../administration/tokens.ts";
 import { createRest } from "../../administration/rest/rest.ts";
 import { type SignInServiceConfig } from "../../config/input.ts";
 import { readConfiguration } from "../../config/read.ts";
@@ -120,6 +121,7 @@ export async function openAdministration(
     notifications: notifier.notifications,
     audit,
     keys: createKeys(keys, () => storage.secrets.read()),
+    tokens: createTokens(base).calls,
   };
   const taken: AdministrationStage["taken"] = [];
   const full = new Set<string>();

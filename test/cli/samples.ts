@@ -13,6 +13,7 @@ import {
 } from "../../records/factors/factor-kinds.ts";
 import { INVITATION } from "../../records/people/invitation-kinds.ts";
 import { TRIP } from "../../records/people/trip-kinds.ts";
+import { TOKEN } from "../../records/administration/token-kinds.ts";
 import { IDEMPOTENCY } from "../../records/administration/idempotency-kinds.ts";
 import { MAIL, REFUSED_MAIL, type StoredMail } from "../../records/people/mail-kinds.ts";
 import { IDENTITY, identityId } from "../../records/people/identity-kinds.ts";
@@ -168,6 +169,20 @@ function trip(index: number, now: number): RecordData {
   });
 }
 
+function administrationToken(index: number, now: number): RecordData {
+  const created_at = Math.floor(now / 1000);
+  return TOKEN.record({
+    id: `tok_${index}`,
+    hash: text(index),
+    role: "support",
+    service: index % 2 === 0 ? null : text(index),
+    created_at,
+    expires_at: created_at + 3_600 + index,
+    last_used_at: index % 3 === 0 ? null : created_at,
+    ended_at: null,
+  });
+}
+
 function repeatable(index: number, now: number): RecordData {
   const target = [text(index)];
   return IDEMPOTENCY.record(
@@ -243,6 +258,7 @@ function factors(index: number, now: number): RecordData[] {
     trip(index, now),
     repeatable(index, now),
     invitation(index, now),
+    administrationToken(index, now),
   ];
 }
 

@@ -1,0 +1,78 @@
+/**
+ * How much people and tokens that are no administrators may do in an hour, counted in the storage, so across processes
+ * (decisions.md, Administration over HTTP, Roles). Whoever steals the credentials of one of them does not take everybody along.
+ */
+import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
+import type { Configuration } from "../config/configuration.ts";
+import { LimitReached } from "../core/errors.ts";
+import type { ServiceEmitter } from "../core/events.ts";
+import { hmac } from "../core/sealing.ts";
+import { canonicalJson } from "../core/untrusted-json.ts";
+import type { ServiceKeys } from "../accounts/keys/service-keys.ts";
+import type { Bucket } from "../records/rate-limits.ts";
+import type { Storage } from "../records/storage.ts";
+import type { Administrator } from "./administrator.ts";
+
+/** `accounts`: how many accounts are read; `changes`: how many are made; `people`: the `sub` of a person who loses a factor. */
+export type Counted = "accounts" | "changes" | "people";
+
+/** How much people and tokens may do in an hour. */
+export interface HourlyLimits {
+  /**
+   * Counts something that is about to be done or shown. A person who loses several factors in an hour counts once.
+   * @throws LimitReached with the time when there is room again. Then nothing is counted.
+   */
+  take(who: Administrator, what: Counted, value: number | string): Promise<void>;
+}
+
+interface LimitServices {
+  readonly configuration: Pick<Configuration, "rateLimits">;
+  readonly storage: Pick<Storage, "rateLimits">;
+  readonly keys: Pick<ServiceKeys, "administration">;
+  readonly events: ServiceEmitter;
+}
+
+export function createHourlyLimits({ configuration, storage, keys, events }: LimitServices): HourlyLimits {
+  const limits = storage.rateLimits;
+
+  function bucket(what: Counted, { actor }: Administrator): Bucket {
+    const limit = `administration.${what}` as const;
+    const { points, seconds } = RATE_LIMITS[limit].rule(configuration.rateLimits);
+    return { limit, points, seconds, key: hmac(keys.administration, canonicalJson([what, actor])) };
+  }
+
+  /** Remembers one person as long as the hour may last. */
+  function marked(sub: string, { actor }: Administrator): Bucket {
+    const key = hmac(keys.administration, canonicalJson(["person", actor, sub]));
+    const { points, seconds } = RATE_LIMITS["administration.person"].rule(configuration.rateLimits);
+    return { limit: "administration.person", points, seconds, key };
+  }
+
+  function refuse({ actor }: Administrator, { limit }: Bucket, retryAfter: number): never {
+    events.emit("limit.refused", { limit });
+    events.emit("administration.limited", {
+      kind: actor.kind === "token" ? "token" : "operator",
+      id: actor.id ?? "",
+      limit,
+      retry_after: retryAfter,
+    });
+    throw new LimitReached(retryAfter);
+  }
+
+  return {
+    async take(who, what, value) {
+      // The role `deliveries` sees no account.
+      if (who.role !== "viewer" && who.role !== "support") return;
+      const counted = bucket(what, who);
+      if (typeof value === "number") {
+        if (value === 0) return;
+        const [answer] = await limits.consume([counted], { points: value });
+        if (answer?.allowed === false) refuse(who, counted, answer.retryAfter);
+        return;
+      }
+      const [answer, known] = await limits.consume([counted, marked(value, who)]);
+      // Somebody who has lost a factor in this hour counts no second time.
+      if (known?.allowed !== false && answer?.allowed === false) refuse(who, counted, answer.retryAfter);
+    },
+  };
+}

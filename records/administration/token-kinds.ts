@@ -1,0 +1,39 @@
+/** Administration tokens: who may use `/v1`, with which role, until when. */
+import type { Role } from "../../config/operators.ts";
+import { defineKind, type Kind } from "../kinds.ts";
+
+/** An administration token. What was shown once can't be found out from it. */
+export interface TokenRecord {
+  readonly id: string;
+  /** SHA-256 of the token, in base64url. It has 256 random bits, so nobody finds it by trying. */
+  readonly hash: string;
+  readonly role: Role;
+  /** The service that it is limited to. */
+  readonly service: string | null;
+  /** Times are seconds since the epoch. */
+  readonly created_at: number;
+  readonly expires_at: number;
+  /** When it was last used, to a minute; `null` if it never was. */
+  readonly last_used_at: number | null;
+  /** When somebody ended it; `null` if nobody has. */
+  readonly ended_at: number | null;
+}
+
+/** How long a token that has ended or run out is listed: an invitation by one that was ended is void. */
+const LISTED_SECONDS = 30 * 24 * 60 * 60;
+
+export const TOKEN: Kind<TokenRecord, "all"> = defineKind<TokenRecord, "all">({
+  name: "administration-token",
+  holds: "an administration token: its hash, role and times",
+  key: "its id",
+  keyOf: ({ id }) => id,
+  index: { all: ({ created_at }) => [{ at: "all", order: created_at }] },
+  indexFor: { all: "`tokens.list`" },
+  expires: "30 days after it has ended or run out",
+  expiresAt: ({ expires_at, ended_at }) => ((ended_at ?? expires_at) + LISTED_SECONDS) * 1000,
+  store: "storage",
+  exported: true,
+  // Somebody may have ended it since.
+  afterRestore: "removed",
+  personal: undefined,
+});
