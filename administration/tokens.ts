@@ -41,8 +41,11 @@ export function createTokens({
   const isValid = ({ ended_at, expires_at }: TokenRecord): boolean =>
     ended_at === null && expires_at > seconds();
 
+  /** There are few of them. */
   const all = async (): Promise<readonly TokenRecord[]> =>
-    (await records.list<TokenRecord>(TOKEN.where("all", "all"))).map(({ value }) => value);
+    (await records.all<TokenRecord>(TOKEN.name)).toSorted(
+      (one, other) => one.created_at - other.created_at || (one.id < other.id ? -1 : 1),
+    );
 
   /** Notes the use. A token that is ended meanwhile stays ended, and a fault of the storage stops no request. */
   async function noteUse({ id }: TokenRecord): Promise<void> {

@@ -22,13 +22,11 @@ export interface TokenRecord {
 /** How long a token that has ended or run out is listed: an invitation by one that was ended is void. */
 const LISTED_SECONDS = 30 * 24 * 60 * 60;
 
-export const TOKEN: Kind<TokenRecord, "all"> = defineKind<TokenRecord, "all">({
+export const TOKEN: Kind<TokenRecord> = defineKind<TokenRecord>({
   name: "administration-token",
   holds: "an administration token: its hash, role and times",
   key: "its id",
   keyOf: ({ id }) => id,
-  index: { all: ({ created_at }) => [{ at: "all", order: created_at }] },
-  indexFor: { all: "`tokens.list`" },
   expires: "30 days after it has ended or run out",
   expiresAt: ({ expires_at, ended_at }) => ((ended_at ?? expires_at) + LISTED_SECONDS) * 1000,
   store: "storage",

@@ -80,7 +80,9 @@ describe("every answer", () => {
             "referrer-policy": "same-origin",
             "x-request-id": expect.stringMatching(/^[\w-]{36}$/u),
           });
-          for (const name of headers.keys()) expect(name).not.toMatch(/^access-control-|^set-cookie$/u);
+          const readable = [...headers.keys()].filter((name) => name.startsWith("access-control-"));
+          expect(readable).toEqual([]);
+          if (path.startsWith("/v1") || !own) expect(headers.has("set-cookie")).toBe(false);
         }
     },
   );
@@ -96,8 +98,8 @@ describe("every answer", () => {
     );
     await fetch(`${running.admin}/nothing-like-ada@example.com?search=ada`);
     await answered;
-    const line = running.log.map((each) => JSON.parse(each) as object).at(-1);
-    expect(line).toMatchObject({ path: expect.stringMatching(/^\/administration/u), method: "GET" });
+    const lines = running.log.map((each) => JSON.parse(each) as { readonly path?: string });
+    expect(lines.map(({ path }) => path)).toContainEqual(expect.stringMatching(/^\/administration/u));
     expect(running.log.join("")).not.toContain("ada@");
   });
 });
