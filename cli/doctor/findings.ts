@@ -18,7 +18,7 @@ export const CHECKS = {
   search: "whether the search for people finds everybody",
   deployments: "whether the servers on this storage have these deployments",
   clients: "the redirect addresses and origins of public clients",
-  receivers: "connections to receivers of notifications and logout tokens; nothing is sent",
+  receivers: "connections to receivers of notifications, account events and logout tokens; nothing is sent",
   server: "whether the server answers",
   addresses: "issuer and base URLs, as the server is reached",
   cookies: "cookies that a browser would refuse, and redirects on the way to the login page",

@@ -205,8 +205,12 @@ const MAX_PARALLEL = 10;
 
 const receivers: Check<StorageSubject> = {
   id: "receivers",
-  async run({ configuration: { notifications }, storage: { directory, deliveries } }) {
+  async run({ configuration: { notifications, events }, storage: { directory, deliveries } }) {
     const targets: (readonly [who: string, address: string, receiver?: string])[] = [];
+    for (const [key, { url }] of Object.entries(events.receivers)) {
+      const name = receiverName("events", key);
+      targets.push([`The receiver ${name}`, url, name]);
+    }
     for (const kind of ["service", "group", "portal"] as const)
       for (const { key, receiver } of await directory.listEntries(kind))
         if (receiver !== null)

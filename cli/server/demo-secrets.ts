@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { openReceiver, type OpenedReceiver } from "../../accounts/receivers.ts";
 import { ConfigurationError, SignInError, type SignInService } from "../../lib/index.ts";
+import { signingSecrets } from "../../config/value-forms.ts";
 import { loadServiceKeys, type ServiceKeys } from "../../accounts/keys/service-keys.ts";
 import { hmac } from "../../core/sealing.ts";
 import type { Storage } from "../../records/storage.ts";
@@ -10,14 +11,20 @@ import type { ConfigFile, Seed } from "./config-file.ts";
 
 const PUBLISHED = ["../demo/demo.json", "../../examples/conformance/server.json"] as const;
 
-/** @throws ConfigurationError with the path of each value in a production seed that comes from the examples. */
+/** Of the receiver of account events in the documentation and in `examples/events`. */
+const EVENTS_SECRET = "whsec_c2VjcmV0IG9mIHRoZSByZWNlaXZlciBvZiB0aGUgY3Jt";
+
+/** @throws ConfigurationError with the path of each value in production that comes from the examples. */
 export function refuseDemoSecrets({ configuration, seed }: ConfigFile): void {
   if (!configuration.production) return;
   const demo = publishedSeed();
   const passwords = new Set(demo?.accounts?.map(({ password }) => password));
   const secrets = new Set(demo?.clients?.map(({ client_secret }) => client_secret));
   const receivers = new Set(receiverSecrets(demo).map(([, secret]) => secret));
-  const places = [
+  const ofEvents = Object.entries(configuration.events.receivers).flatMap(([key, { signing_secret }]) =>
+    signingSecrets(signing_secret).includes(EVENTS_SECRET) ? [`events.receivers.${key}.signing_secret`] : [],
+  );
+  const inSeed = [
     ...receiverSecrets(seed).flatMap(([place, secret]) => (receivers.has(secret) ? [place] : [])),
     ...(seed?.accounts ?? []).flatMap(({ password }, i) =>
       typeof password === "string" && passwords.has(password) ? [`accounts[${i}].password`] : [],
@@ -26,9 +33,10 @@ export function refuseDemoSecrets({ configuration, seed }: ConfigFile): void {
       client_secret !== undefined && secrets.has(client_secret) ? [`clients[${i}].client_secret`] : [],
     ),
   ];
+  const places = [...ofEvents, ...inSeed.map((place) => `seed.${place}`)];
   if (places.length === 0) return;
   throw new ConfigurationError(
-    places.map((place) => `config.seed.${place}: is public in the examples; choose another one`),
+    places.map((place) => `config.${place}: is public in the examples; choose another one`),
   );
 }
 

@@ -11,6 +11,7 @@ import { allows, type RoleRule } from "../../config/operators.ts";
 import { ERRORS, SignInError } from "../../core/errors.ts";
 import type { NotificationType } from "../../accounts/plan.ts";
 import type { AnyRow } from "../../accounts/operations/operation.ts";
+import { parseReceiverName } from "../../accounts/receivers.ts";
 import { deliveries as deliveryTable, type Notifications } from "../../notifier/operations.ts";
 import {
   type ReceiverReport,
@@ -18,7 +19,6 @@ import {
   type TestResult,
 } from "../../notifier/receiver-operations.ts";
 import type { DeliveryFilter, DeliveryState } from "../../records/deliveries/delivery.ts";
-import type { EntryKind } from "../../records/directory/directory.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import type { Signer } from "../../core/sealing.ts";
 import type { Operator, OperatorHandler, OperatorPage } from "../account/pages.ts";
@@ -79,15 +79,16 @@ export function createConsolePages(services: OperatorServices): readonly Operato
   ];
 }
 
-/** The names of the services, groups and portals of receivers. An entry that no longer exists has none. */
+/** The names of the services, groups and portals of receivers. An entry that no longer exists has none, nor has a receiver of events. */
 async function namesOf(
   { storage }: OperatorServices,
   shown: ReadonlySet<string>,
 ): Promise<ReadonlyMap<string, string>> {
   const found = await Promise.all(
     [...shown].map(async (receiver) => {
-      const [kind, key = ""] = receiver.split(":", 2);
-      const entry = await storage.directory.findEntry(kind as EntryKind, key);
+      const name = parseReceiverName(receiver);
+      if (name === undefined || name.kind === "events") return [receiver, ""] as const;
+      const entry = await storage.directory.findEntry(name.kind, name.key);
       return [receiver, entry?.name ?? ""] as const;
     }),
   );

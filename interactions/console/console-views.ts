@@ -7,7 +7,9 @@ import {
   type DeliveryFilter,
   type DeliveryState,
 } from "../../records/deliveries/delivery.ts";
+import { DELIVERED_TYPES } from "../../accounts/events/event-types.ts";
 import { NOTIFICATION_TYPES } from "../../accounts/plan.ts";
+import { parseReceiverName } from "../../accounts/receivers.ts";
 import { subProblem } from "../../accounts/text-rules.ts";
 import type { Page } from "../page.ts";
 import type { Translator } from "../../core/texts.ts";
@@ -33,14 +35,13 @@ export interface ConsoleQuery {
   readonly problem?: "sub" | "other";
 }
 
-const RECEIVER = /^(?:service|group|portal):[A-Za-z0-9_-]{1,64}$/;
 const ID = /^[A-Za-z0-9_-]{1,255}$/;
 const IS_STATE: ReadonlySet<string> = new Set(DELIVERY_STATES);
-const IS_TYPE: ReadonlySet<string> = new Set(NOTIFICATION_TYPES);
+const IS_TYPE: ReadonlySet<string> = new Set(DELIVERED_TYPES);
 
 /** Whether this can be the name of a receiver. */
 export function isReceiver(name: string): boolean {
-  return RECEIVER.test(name);
+  return parseReceiverName(name) !== undefined;
 }
 
 /** Reads the filter from a query or a form. An empty value counts as missing. */
@@ -204,6 +205,12 @@ function named({ names }: ConsoleLocals, key: string): { readonly key: string; r
   return { key, name: names.get(key) ?? "" };
 }
 
+/** The types that the receivers may get: account events only if one of them is for events. */
+function typesOf(receivers: readonly string[]): readonly string[] {
+  const hasEvents = receivers.some((name) => parseReceiverName(name)?.kind === "events");
+  return hasEvents ? DELIVERED_TYPES : NOTIFICATION_TYPES;
+}
+
 function badge(t: Translator, state: DeliveryState): { readonly text: string; readonly tone: Tone } {
   return { text: t(`console.state.${state}`), tone: TONES[state] };
 }
@@ -236,7 +243,7 @@ function deliveriesView(t: Translator, locals: DeliveriesLocals): Locals {
       ...DELIVERY_STATES.map((state) => option(state, t(`console.state.${state}`), filter.state)),
     ],
     receivers: [any(filter.receiver), ...receivers.map((key) => receiverOption(locals, key))],
-    types: [any(filter.type), ...NOTIFICATION_TYPES.map((type) => option(type, type, filter.type))],
+    types: [any(filter.type), ...typesOf(receivers).map((type) => option(type, type, filter.type))],
     active,
     isFilterOpen: wrongSub !== undefined,
     overview:

@@ -26,6 +26,16 @@ beforeAll(async () => {
       operators: [OPERATOR.sub],
       // One attempt, so that failures are parked immediately.
       notifications: { allowedReceivers: ["127.0.0.1"], retryDelays: [] },
+      events: {
+        receivers: {
+          crm: {
+            url: inbox.url("/events"),
+            signing_secret: `whsec_${"A".repeat(32)}`,
+            types: ["account.disabled"],
+            include: ["name"],
+          },
+        },
+      },
     },
   });
   const { accounts, directory } = running.service;
@@ -102,6 +112,31 @@ describe("an operator", () => {
     await browser.get(`${list}/${id}`);
     expect(browser.html).toContain("Delivered");
     expect(browser.html).toContain("Response to attempt 2");
+  });
+
+  it("sees account events and their receivers like notifications, without what they tell [D-EVENT-7]", async () => {
+    respond(500);
+    const { accounts } = running.service;
+    const { sub } = await accounts.create({ email: "eve@example.com", name: "<b>Eve</b>" });
+    const done = next("delivery.parked");
+    await accounts.disable(sub);
+    const { id } = await done;
+    await browser.get(`${list}?state=parked&receiver=events:crm&type=account.disabled`);
+    expect(listed(browser)).toEqual([id]);
+    expect(browser.html).toContain("account.signed_in");
+    await browser.get(`${list}/${id}`);
+    expect([browser.status, browser.html.includes("Eve")]).toEqual([200, false]);
+    respond(200);
+    const sent = next("delivery.succeeded");
+    await press("redrive");
+    expect((await sent).id).toBe(id);
+    await browser.get(`${list}/receivers`);
+    expect(browser.html).toContain("events:crm");
+    await press("test", "events:crm");
+    expect(resultOf(browser)).toContain("events:crm");
+    await press("pause", "events:crm");
+    await press("resume", "events:crm");
+    expect(inbox.arrived.map(({ path }) => path)).toEqual(["/events", "/events", "/events"]);
   });
 
   it("is warned about superseded deliveries, and can redrive them anyway", async () => {

@@ -270,6 +270,23 @@ describe("a server that can't start", () => {
     });
   });
 
+  it("refuses the signing secret of the documentation in production, also beside another [D-EVENT-8]", async () => {
+    const example = "whsec_c2VjcmV0IG9mIHRoZSByZWNlaXZlciBvZiB0aGUgY3Jt";
+    const secret = `whsec_${"A".repeat(32)} ${example}`;
+    const file = servers.write({
+      deployments: { oauth2: { url: "https://login.example" } },
+      interactions: { theme: { name: "Example" } },
+      proxy: false,
+      events: {
+        receivers: { crm: { url: "https://crm.example", signing_secret: secret, types: ["account.deleted"] } },
+      },
+    });
+    await expect(servers.refused(["--config", file])).resolves.toEqual({
+      code: 2,
+      output: "config.events.receivers.crm.signing_secret: is public in the examples; choose another one\n",
+    });
+  });
+
   it("refuses a file with keys.secrets that other users can read, like a key file", async () => {
     const keys = { secrets: [Buffer.alloc(32, 9).toString("base64")] };
     const file = servers.write({ ...configuration("http://127.0.0.1:3000"), keys });
