@@ -33,6 +33,7 @@ describe.each(["one store", "another store for sessions"])("with %s", (where) =>
         storage: "sqlite::memory:",
         artifacts,
         limits: { sessions: 1 },
+        mailer: { send: async () => undefined },
         notifications: { allowedReceivers: ["127.0.0.1"], poll: 0.05 },
         events: {
           receivers: { crm: { url: inbox.url("/crm"), signing_secret: SECRET, types: EVENT_TYPES } },
@@ -85,6 +86,17 @@ describe.each(["one store", "another store for sessions"])("with %s", (where) =>
       false,
       !hasOneStore,
     ]);
+  });
+
+  it("an invitation is an event without an account, and has no personal data of its own [D-EVENT-13]", async () => {
+    const { accounts, notifications } = running.service;
+    const { id } = await accounts.invite({ email: "eve@example.com", name: "Eve" });
+    await inbox.until((all) => all.length > 0);
+    const [post] = inbox.arrived.splice(0);
+    expect(opened(post!)).toMatchObject({ type: "account.invited", data: { invitation: id } });
+    expect(post?.body).not.toMatch(/eve/iu);
+    const { items } = await notifications.list({ type: "account.invited" });
+    expect(items.map(({ sub }) => sub)).toEqual([`invitation:${id}`]);
   });
 
   it("an account that is deleted sends its last events in order [D-EVENT-14]", async () => {

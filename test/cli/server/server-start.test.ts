@@ -278,7 +278,9 @@ describe("a server that can't start", () => {
       interactions: { theme: { name: "Example" } },
       proxy: false,
       events: {
-        receivers: { crm: { url: "https://crm.example", signing_secret: secret, types: ["account.deleted"] } },
+        receivers: {
+          crm: { url: "https://crm.example", signing_secret: secret, types: ["account.deleted"] },
+        },
       },
     });
     await expect(servers.refused(["--config", file])).resolves.toEqual({
