@@ -106,13 +106,21 @@ const client_id = z.string().describe("The client");
 const ROWS: Readonly<Record<EventType, EventRow>> = {
   "account.registered": {
     when: "a person has registered and confirmed the address; there is no `account.created` then",
-    tells: { services, provider: provider.optional().describe("With which provider, if with one") },
+    tells: {
+      services,
+      provider: provider.optional().describe("With which provider, if with one"),
+      invitation: z.string().optional().describe("The id of the invitation, if the person accepted one"),
+    },
     example: { services: [] },
     ofChange: ({ before, after, action, detail }) => {
       if (before !== undefined || after === undefined || action !== "account.registered") return [];
-      const by = detail?.["provider"];
+      const { provider: by, invitation } = detail ?? {};
       return [
-        { services: Object.keys(after.services).toSorted(), ...(by !== undefined && { provider: by }) },
+        {
+          services: Object.keys(after.services).toSorted(),
+          ...(by !== undefined && { provider: by }),
+          ...(invitation !== undefined && { invitation }),
+        },
       ];
     },
   },

@@ -52,6 +52,17 @@ describe("the events of an account", () => {
     ]);
   });
 
+  it("of a registration say by which invitation [D-EVENT-4]", async () => {
+    const domain = await open();
+    const invited = {
+      sub: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f",
+      email: "ada@example.com",
+      invitation: "inv_1",
+    };
+    await domain.storage.records.transact((tx) => domain.accounts.register(tx, invited, SYSTEM));
+    expect((await events(domain))[0]?.data).toMatchObject({ services: [], invitation: "inv_1" });
+  });
+
   it("are none if the change is not committed, and none twice after a conflict [D-EVENT-1]", async () => {
     let tries = 0;
     const failing = await open({
