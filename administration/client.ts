@@ -16,7 +16,7 @@ import { type Noun, type Route, routeOf, rowsOf, searchPathOf, segmentOf, TABLES
 
 /** What a call sends besides its arguments. */
 export interface RequestOptions {
-  /** The change is refused with `stale` if the record is not in this state any more: see {@link Administration.etagOf}. */
+  /** The change is refused with `stale` if the record is not in this state any more: see {@link AdministrationClient.etagOf}. */
   readonly ifMatch?: string | undefined;
   /** Names the request: a repeat within 24 hours changes nothing again. Only for what is created, and for verbs such as `disable`. */
   readonly idempotencyKey?: string;
@@ -48,7 +48,7 @@ export type Remote<Rows> = {
 };
 
 /** Everything that the REST API has: `administration.accounts.disable(sub)`. */
-export type Administration = {
+export type AdministrationClient = {
   readonly [N in Noun]: Remote<(typeof TABLES)[N]["rows"]>;
 } & {
   /** The state in which a call has returned the record, for `ifMatch`. `undefined` if it has none. */
@@ -56,7 +56,7 @@ export type Administration = {
 };
 
 /** Where the REST API is, and who asks. */
-export interface AdministrationSettings {
+export interface AdministrationClientSettings {
   /** `admin.url` of the configuration: https, or http on loopback. */
   readonly url: string;
   /** Of `sign-in-service tokens create`. */
@@ -138,7 +138,7 @@ function askedBy(row: AnyRow, args: readonly unknown[]): Asked {
   return {
     target: args.slice(0, target.length).map(String),
     input: Object.fromEntries(members),
-    options: (options ?? {}) as RequestOptions,
+    options: options ?? {},
   };
 }
 
@@ -185,11 +185,11 @@ async function problemIn(response: Response): Promise<AdministrationError> {
  * Connects to the REST API of a service.
  * @throws TypeError for a URL that is not https, because the token would be readable on the way.
  */
-export function createAdministration({
+export function createAdministrationClient({
   url,
   token,
   fetch: send = fetch,
-}: AdministrationSettings): Administration {
+}: AdministrationClientSettings): AdministrationClient {
   const base = new URL(url);
   if (base.protocol !== "https:" && !(base.protocol === "http:" && isLoopback(base.hostname)))
     throw new TypeError("url: must be https, or http on loopback");
@@ -249,7 +249,7 @@ export function createAdministration({
       return exchange(noun, verb, row, { ...asked, input }) as Promise<Page<unknown>>;
     };
     const first = pageAfter();
-    async function* all(): AsyncGenerator<unknown> {
+    async function* all(): AsyncGenerator {
       // A page may be empty although there is a next one.
       for (let page = await first; ; page = await pageAfter(page.next)) {
         yield* page.items;
@@ -271,5 +271,5 @@ export function createAdministration({
   return {
     ...Object.fromEntries(calls),
     etagOf: (record: object) => tags.get(record),
-  } as Administration;
+  } as AdministrationClient;
 }

@@ -1,2 +1,2 @@
 /** What `sign-in-service/admin` exports: the client of the REST API of administration. */
-export { type Administration, AdministrationError, createAdministration } from "./client.ts";
+export { type AdministrationClient, AdministrationError, createAdministrationClient } from "./client.ts";

@@ -7,6 +7,7 @@ import { request as send } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text as textOf } from "node:stream/consumers";
 import { createKeys, loadServiceKeys } from "../../accounts/keys/service-keys.ts";
+import { openSearchIndex } from "../../accounts/search/search-index.ts";
 import type { AccountServices } from "../../accounts/services.ts";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import type { Administrator } from "../../administration/administrator.ts";
@@ -65,6 +66,8 @@ export interface AdministrationStage extends Pick<
   readonly base: string;
   /** Without a token. */
   readonly anybody: Send;
+  /** The token of this administrator. */
+  tokenOf(who: Omit<Administrator, "actor"> & Partial<Pick<Administrator, "actor">>): string;
   /** With the token of this administrator. */
   as(who: Omit<Administrator, "actor"> & Partial<Pick<Administrator, "actor">>): Send;
   /** What the hourly limits were asked for. */
@@ -93,6 +96,7 @@ export async function openAdministration(
   });
   const storage = closing(await openStorage(configuration, undefined, through));
   const keys = await loadServiceKeys(configuration, storage);
+  await openSearchIndex(storage.records);
   const logger = createLogger({ level: "silent" });
   const base = createStorageServices({ configuration, storage, sealer: keys.sealer, logger });
   atEnd(() => base.audit.close());
@@ -165,6 +169,12 @@ export async function openAdministration(
     (secret: string | undefined): Send =>
     (method, path, sent) =>
       exchange(port, method, path, sent, secret);
+  const tokenOf: AdministrationStage["tokenOf"] = ({ actor = ACTOR, role, service }) => {
+    const written = Buffer.from(JSON.stringify([actor, role, service])).toString("base64url");
+    const secret = `sis_${written}`.slice(0, 120);
+    tokens.set(secret, { actor, role, ...(service !== undefined && { service }) });
+    return secret;
+  };
   return {
     accounts,
     clients,
@@ -179,14 +189,8 @@ export async function openAdministration(
     templates,
     base: `http://127.0.0.1:${port}`,
     anybody: sender(undefined),
-    as({ actor = ACTOR, role, service }) {
-      const secret = `sis_${Buffer.from(JSON.stringify([actor, role, service])).toString("base64url")}`.slice(
-        0,
-        120,
-      );
-      tokens.set(secret, { actor, role, ...(service !== undefined && { service }) });
-      return sender(secret);
-    },
+    tokenOf,
+    as: (who) => sender(tokenOf(who)),
   };
 }
 

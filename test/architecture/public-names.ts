@@ -2,7 +2,7 @@ import { isExportDeclaration, isNamedExports } from "typescript/unstable/ast";
 import type { Tree } from "./rule.ts";
 
 /** Every public name is a promise, so there are few. A duplicate counts twice. */
-export const MAX_PUBLIC_NAMES = 115;
+export const MAX_PUBLIC_NAMES = 118;
 
 /** Entry point → name → why it is public. Names of the package's contract say so. */
 export const PUBLIC_NAMES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -63,6 +63,11 @@ export const PUBLIC_NAMES: Readonly<Record<string, Readonly<Record<string, strin
     checkCommit: "a backend checks a commit as the others do",
     ConditionFailed: "a backend throws it",
     StorageUnavailable: "a backend throws it",
+  },
+  "administration/index.ts": {
+    createAdministrationClient: "scripts administer the service from other machines",
+    AdministrationClient: "result of `createAdministrationClient`",
+    AdministrationError: "caught by scripts, which switch over `code`",
   },
   "interactions/browser.d.ts": {
     createPasskey: "contract",
