@@ -58,6 +58,7 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
   client: OPERATOR,
   api: OPERATOR,
   "client-logo": OPERATOR,
+  idempotency: OPERATOR,
   account: REGISTRATION,
   "sign-in-name": REGISTRATION,
   identifier: REGISTRATION,

@@ -20,7 +20,7 @@ import { TABLES } from "../tables.ts";
 import { derivedPages, type Tables } from "./derived/pages.ts";
 import { refusalText } from "./derived/words.ts";
 import { framedPage, isEnough, type Outside, outsidePage } from "./frame.ts";
-import { LOOKS, OWN_PAGES } from "./pages.ts";
+import { LOOKS, OWN_PAGES, supportLooks } from "./pages.ts";
 import {
   type ConsoleAnswer,
   type ConsoleContext,
@@ -45,6 +45,7 @@ export type ConsoleParts = Pick<
   | "clock"
   | "configuration"
   | "events"
+  | "fields"
   | "keys"
   | "onDefect"
   | "pages"
@@ -98,7 +99,7 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
     consoles,
     url,
   );
-  const table = [...OWN_PAGES, ...derivedPages(tables, LOOKS)];
+  const table = [...OWN_PAGES, ...derivedPages(tables, { ...LOOKS, ...supportLooks(parts) })];
   const find = createFind(table);
   const secure = url.startsWith("https:");
   const readBody = createBodyReader();

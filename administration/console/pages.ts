@@ -5,6 +5,10 @@ import type { Look } from "./derived/pages.ts";
 import { SECTIONS } from "./entries.ts";
 import { isEnough } from "./frame.ts";
 import { healthPage } from "./health.ts";
+import { createAuditList, createAuditRecord } from "./audit.ts";
+import { peopleLook } from "./people/look.ts";
+import type { PeopleParts } from "./people/person.ts";
+import { searchPage } from "./people/search.ts";
 import type { ConsolePage } from "./request.ts";
 
 /** Where an operator begins: what they need first. */
@@ -35,10 +39,9 @@ const mePage: ConsolePage = {
   },
 };
 
-export const OWN_PAGES: readonly ConsolePage[] = [homePage, mePage, healthPage];
+export const OWN_PAGES: readonly ConsolePage[] = [homePage, mePage, healthPage, searchPage];
 
 export const LOOKS: Readonly<Record<string, Look>> = {
-  accounts: { entry: "people", columns: ["name", "surname", "email", "username", "user_id", "disabled"] },
   clients: CLIENTS,
   services: { columns: ["name", "key", "group"] },
   groups: { columns: ["name", "key"] },
@@ -48,3 +51,9 @@ export const LOOKS: Readonly<Record<string, Look>> = {
     commands: ["sign-in-service keys rotate signing", "sign-in-service keys retire KID --now"],
   },
 };
+
+/** The pages of support: people, and the audit. */
+export const supportLooks = (parts: PeopleParts): Readonly<Record<string, Look>> => ({
+  accounts: peopleLook(parts),
+  audit: { list: createAuditList(parts), record: createAuditRecord(parts) },
+});

@@ -26,6 +26,11 @@ const INTERNATIONAL: ReadonlySet<string> = new Set([
   "console.milliseconds",
   "console.filter.title",
   "console.filtered",
+  "admin.zoned",
+  "admin.actor.client",
+  "admin.actor.operator",
+  "admin.actor.token",
+  "admin.search.operator",
 ]);
 
 /** The string literals of the product, and patterns for its templates such as `error.${code}`. */

@@ -42,6 +42,10 @@ export interface Acting {
   readonly locals?: Readonly<Record<string, unknown>>;
   /** What the view prints of the fields, if not all of them in one form. */
   readonly arrange?: (fields: readonly ConsoleField[], filled: Form | undefined) => Locals;
+  /** Members that have to be filled in here, although the operation can do without. */
+  readonly required?: readonly string[];
+  /** What identifies the record to people, who type it before something large is done. Default: its identifier. */
+  readonly typed?: string;
   /** Members that have no field. */
   readonly without?: readonly string[];
   /** Members that a form may not set. Default: none. */
@@ -54,7 +58,8 @@ export interface Acting {
 const TYPED = "typed";
 
 /** Whether what is made is named by the person, as `key`. */
-const isNamed = ({ effect, target }: AnyRow): boolean => effect === "create" && target.length > 0;
+const isNamed = ({ effect, target, path }: AnyRow): boolean =>
+  effect === "create" && target.length > 0 && path === undefined;
 
 /** The address of the page of an operation, on a record or on a list. */
 export const addressOf = (path: string, verb: string, more: Readonly<Record<string, string>> = {}): string =>
@@ -63,7 +68,7 @@ export const addressOf = (path: string, verb: string, more: Readonly<Record<stri
 /** The fields of the form: the name of what is made, and the members of the input. */
 function allFields(request: ConsoleRequest, acting: Acting, filled?: Form): ConsoleField[] {
   const { t } = request;
-  const { noun, verb, row, record, without = [], options, kindsOf } = acting;
+  const { noun, verb, row, record, without = [], required = [], options, kindsOf } = acting;
   const named = isNamed(row)
     ? row.target.map((name) => ({
         name,
@@ -81,7 +86,13 @@ function allFields(request: ConsoleRequest, acting: Acting, filled?: Form): Cons
     ...(options && { options }),
     ...(kindsOf && { kindsOf }),
   });
-  return [...named, ...members.filter(({ name }) => !without.includes(name))];
+  const shown = members.filter(({ name }) => !without.includes(name));
+  return [
+    ...named,
+    ...shown.map((field) =>
+      Object.assign({}, field, { required: field.required || required.includes(field.name) }),
+    ),
+  ];
 }
 
 /** What is wrong with what was sent. */
@@ -145,7 +156,7 @@ function crumbsOf({ t, path }: ConsoleRequest, { entry, name, target }: Acting):
 }
 
 /** What identifies the record, which the person types. */
-const typedName = ({ target }: Acting): string => target.at(-1) ?? "";
+const typedName = ({ target, typed }: Acting): string => typed ?? target.at(-1) ?? "";
 
 /** Does what was sent: shows the form again, or goes to the record, or shows what is shown only once. */
 export async function actAnswer(request: ConsoleRequest, acting: Acting, form: Form): Promise<ConsoleAnswer> {
@@ -156,6 +167,12 @@ export async function actAnswer(request: ConsoleRequest, acting: Acting, form: F
     formAnswer(request, acting, { filled: form, problems, status });
   if (row.confirm === "typed" && form.get(TYPED)?.trim() !== typedName(acting))
     return refuse([{ fields: [TYPED], text: t("admin.typed.wrong", { what: oneOf(t, noun) }) }], 422);
+  const missing = (acting.required ?? []).filter((name) => (form.get(name) ?? "").trim() === "");
+  if (missing.length > 0)
+    return refuse(
+      missing.map((name) => ({ fields: [name], text: t("admin.problem.required") })),
+      422,
+    );
   const about = isNamed(row) ? row.target.map((name) => form.get(name)?.trim() ?? "") : target;
   const tag = form.get("tag") ?? "";
   try {
@@ -168,7 +185,13 @@ export async function actAnswer(request: ConsoleRequest, acting: Acting, form: F
     const secret = shownOnce(row, result);
     const made = identityOf(row, result, about);
     const to =
-      row.effect === "remove" ? `/${entry}` : row.effect === "create" ? `/${entry}/${segmentOf(made)}` : path;
+      row.path !== undefined
+        ? path
+        : row.effect === "remove"
+          ? `/${entry}`
+          : row.effect === "create"
+            ? `/${entry}/${segmentOf(made)}`
+            : path;
     if (secret.length > 0) return secretAnswer(request, acting, secret, to, made);
     return {
       kind: "go",

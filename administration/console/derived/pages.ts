@@ -27,7 +27,24 @@ export interface Look {
   /** Operations that the pages do not offer: they are commands to copy, or parts of other pages. */
   readonly without?: readonly string[];
   /** A view of its own for an operation, and what it prints. */
-  readonly acting?: Readonly<Record<string, (request: ConsoleRequest) => Promise<Partial<Acting>>>>;
+  readonly acting?: Readonly<
+    Record<string, (request: ConsoleRequest, about: About) => Promise<Partial<Acting>>>
+  >;
+  /** The page of the list, in place of a table. */
+  readonly list?: (request: ConsoleRequest, actions: readonly HeadAction[]) => Promise<ConsoleAnswer>;
+  /** The page of a record, in place of its members. */
+  readonly record?: (request: ConsoleRequest, found: FoundRecord) => Promise<ConsoleAnswer>;
+  /** What a record is called. Default: its name, or its identifier. */
+  readonly called?: (record: Readonly<Record<string, unknown>>) => string;
+}
+
+/** What the page of an operation is about. */
+type About = Pick<Acting, "target" | "record" | "tag" | "name">;
+
+/** A record that was read, and what can be done with it. */
+export interface FoundRecord {
+  readonly record: Readonly<Record<string, unknown>>;
+  readonly actions: readonly OfferedAction[];
 }
 
 /** Whether the console has an operation. */
@@ -45,8 +62,8 @@ function pagesOf(noun: string, { rows }: AnyTable, look: Look): readonly Console
     ([verb, row]) =>
       isHere(row) && !["list", "read", "put"].includes(row.effect) && !look.without?.includes(verb),
   );
-  const onList = offered.filter(([, { target, effect }]) => target.length === 0 || effect === "create");
-  const onRecord = offered.filter(([, { target, effect }]) => target.length === 1 && effect !== "create");
+  const onList = offered.filter(([, row]) => row.target.length === 0 || makesOne(row));
+  const onRecord = offered.filter(([, row]) => row.target.length > 0 && !makesOne(row));
   const identifier = find?.target[0];
   const pages: ConsolePage[] = [];
   if (list !== undefined && isHere(list))
@@ -57,6 +74,10 @@ function pagesOf(noun: string, { rows }: AnyTable, look: Look): readonly Console
       async get(request) {
         const acting = await actingOn(request, noun, onList, look, { target: [] });
         if (acting !== undefined) return opening(request, acting);
+        const actions = onList
+          .filter(([, row]) => mayDo(request, row))
+          .map(([verb, row], i) => headAction(request, noun, verb, row, i === 0));
+        if (look.list !== undefined) return look.list(request, actions);
         return listAnswer(request, {
           noun,
           entry,
@@ -64,9 +85,7 @@ function pagesOf(noun: string, { rows }: AnyTable, look: Look): readonly Console
           identifier: find === undefined ? undefined : identifier,
           ...(look.columns && { columns: look.columns }),
           ...(look.commands && { commands: look.commands }),
-          actions: onList
-            .filter(([, row]) => mayDo(request, row))
-            .map(([verb, row], i) => headAction(request, noun, verb, row, i === 0)),
+          actions,
           showing: showingIn(request),
         });
       },
@@ -77,8 +96,8 @@ function pagesOf(noun: string, { rows }: AnyTable, look: Look): readonly Console
       const { result, tag } = await request.perform(noun, "find", { target: request.params, input: {} });
       if (result === undefined) throw new NotFound(noun);
       const record = result as Readonly<Record<string, unknown>>;
-      const name =
-        typeof record["name"] === "string" && record["name"] !== "" ? record["name"] : request.params[0];
+      const own = record["name"];
+      const name = look.called?.(record) ?? (typeof own === "string" && own !== "" ? own : request.params[0]);
       return { target: request.params, record, tag, ...(name !== undefined && { name }) };
     };
     pages.push({
@@ -89,10 +108,13 @@ function pagesOf(noun: string, { rows }: AnyTable, look: Look): readonly Console
         const found = await read(request);
         const acting = await actingOn(request, noun, onRecord, look, found);
         if (acting !== undefined) return opening(request, acting);
+        // What lies inside a record is done where it is shown.
+        const actions = onRecord
+          .filter(([verb, { target }]) => target.length === 1 && isPossible(verb, found.record))
+          .map(([verb, row]) => offer(request, verb, row));
+        if (look.record !== undefined) return look.record(request, { record: found.record, actions });
         return recordAnswer(request, { noun, entry }, found.record, {
-          actions: onRecord
-            .filter(([verb]) => isPossible(verb, found.record))
-            .map(([verb, row]) => offer(request, verb, row)),
+          actions,
           showing: showingIn(request),
         });
       },
@@ -102,6 +124,9 @@ function pagesOf(noun: string, { rows }: AnyTable, look: Look): readonly Console
   }
   return pages;
 }
+
+/** Whether it makes a record. What is made inside a record has a path behind it. */
+const makesOne = ({ effect, path }: AnyRow): boolean => effect === "create" && path === undefined;
 
 const roleOfPage = ({ role, deliveries }: AnyRow): ConsoleRole => (deliveries === true ? "deliveries" : role);
 
@@ -145,7 +170,7 @@ async function actingOn(
   noun: string,
   rows: readonly (readonly [string, AnyRow])[],
   { acting }: Look,
-  about: Pick<Acting, "target" | "record" | "tag" | "name">,
+  about: About,
 ): Promise<Acting | undefined> {
   const wanted = request.query.get("do");
   if (wanted === null) return undefined;
@@ -153,7 +178,8 @@ async function actingOn(
   if (found === undefined) throw new NotFound("the page");
   const [verb, row] = found;
   request.require(row);
-  const own = acting !== undefined && Object.hasOwn(acting, verb) ? await acting[verb]?.(request) : undefined;
+  const own =
+    acting !== undefined && Object.hasOwn(acting, verb) ? await acting[verb]?.(request, about) : undefined;
   const options = { ...(await referencesIn(request, row)), ...own?.options };
   return { noun, entry: request.path.split("/")[1] ?? noun, verb, row, ...about, ...own, options };
 }

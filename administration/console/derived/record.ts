@@ -58,7 +58,7 @@ export function recordAnswer(
 }
 
 /** Who can do what the operator can't: nothing is drawn that does nothing. */
-function othersText(
+export function othersText(
   { t, operator }: ConsoleRequest,
   noun: string,
   actions: readonly OfferedAction[],

@@ -9,7 +9,12 @@ export type ShownValue =
   | { readonly kind: "time"; readonly iso: string; readonly relative: string; readonly text: string }
   | { readonly kind: "badge"; readonly text: string; readonly tone: string }
   | { readonly kind: "link"; readonly text: string; readonly href: string }
-  | { readonly kind: "lines"; readonly lines: readonly string[] };
+  | { readonly kind: "lines"; readonly lines: readonly string[] }
+  /** What a search was about stands out. */
+  | {
+      readonly kind: "marked";
+      readonly parts: readonly { readonly text: string; readonly isMatch: boolean }[];
+    };
 
 /** What showing a value needs of the request. */
 export interface Showing {

@@ -1,0 +1,345 @@
+/** The sections of a person's page: sign-ins, methods, services, consents, deliveries, history, profile. */
+import { factorKey } from "../../../accounts/factors/factor.ts";
+import type { Account } from "../../../accounts/operations/accounts.ts";
+import type { Identity } from "../../../accounts/operations/identities.ts";
+import type { AccountConsent, AccountSession } from "../../../accounts/operations/support.ts";
+import { type Factors, methodsOf, wayOf, WAYS } from "../../../accounts/ways/ways.ts";
+import { ownValue } from "../../../core/untrusted-keys.ts";
+import { browserName } from "../../../interactions/look/browsers.ts";
+import { attributesOf, inWords } from "../../../interactions/look/person-fields.ts";
+import type { PageServices } from "../../../interactions/services.ts";
+import type { AttributeValue } from "../../../records/directory/directory.ts";
+import type { AuditRecord } from "../../../records/audit/audit-event.ts";
+import type { ShownDelivery } from "../../../notifier/operations.ts";
+import { actionCell, type NameOf, originCell, resultCell } from "../audit-words.ts";
+import { addressOf } from "../derived/act.ts";
+import type { OfferedAction } from "../derived/record.ts";
+import { memberLabel } from "../derived/values.ts";
+import { type ConsoleRequest, segmentOf } from "../request.ts";
+import { type Cell, clip, type Fact, member, nothing, type Table, text, time } from "../tables.ts";
+
+/** What is read about a person. */
+export interface PersonData {
+  readonly account: Account;
+  readonly sessions: readonly AccountSession[];
+  readonly factors: Factors;
+  readonly identities: readonly Identity[];
+  readonly consents: readonly AccountConsent[];
+  readonly deliveries: readonly ShownDelivery[];
+  /** The last sign-ins and failures. */
+  readonly tries: readonly AuditRecord[];
+  readonly history: readonly AuditRecord[];
+  /** The names of services, by key. */
+  readonly services: ReadonlyMap<string, string>;
+  readonly nameOf: NameOf;
+}
+
+export interface Section {
+  readonly id: string;
+  readonly title: string;
+  readonly link?: { readonly href: string; readonly label: string };
+  readonly tables: readonly Table[];
+  readonly facts?: readonly Fact[];
+}
+
+type Services = Pick<PageServices, "fields">;
+
+/** @param offered what the operator may do: links stand where it can be done. */
+export function sectionsOf(
+  request: ConsoleRequest,
+  services: Services,
+  data: PersonData,
+  offered: readonly OfferedAction[],
+): readonly Section[] {
+  const { t, zone } = request;
+  const { sub } = data.account;
+  const may = (verb: string): boolean => offered.some((each) => each.verb === verb && each.isAllowed);
+  const audit = (action?: string): string =>
+    `/audit?${new URLSearchParams({ account: sub, ...(action !== undefined && { action }) })}`;
+  const when = (label: string): string => t("admin.zoned", { label: t(label), zone });
+  return [
+    {
+      id: "sign-ins",
+      title: t("admin.person.signIns"),
+      link: { href: audit("sign_in"), label: t("admin.person.allSignIns") },
+      tables: [sessionsTable(request, data, when), triesTable(request, data, when)],
+    },
+    {
+      id: "methods",
+      title: t("admin.person.methods"),
+      tables: [
+        methodsTable(request, data, when, { remove: may("removeFactors"), unlink: may("unlinkIdentity") }),
+      ],
+    },
+    { id: "services", title: t("admin.person.services"), tables: [servicesTable(request, data)] },
+    { id: "consents", title: t("admin.person.consents"), tables: [consentsTable(request, data, when)] },
+    {
+      id: "deliveries",
+      title: t("admin.person.deliveries"),
+      link: { href: `/deliveries?${new URLSearchParams({ account: sub })}`, label: t("admin.person.all") },
+      tables: [deliveriesTable(request, data, when)],
+    },
+    {
+      id: "history",
+      title: t("admin.person.history"),
+      link: { href: audit(), label: t("admin.person.inAudit") },
+      tables: [historyTable(request, data, when)],
+    },
+    {
+      id: "profile",
+      title: t("admin.person.profile"),
+      tables: [],
+      facts: profileOf(request, services, data),
+    },
+  ];
+}
+
+type When = (label: string) => string;
+
+function sessionsTable(request: ConsoleRequest, { sessions }: PersonData, when: When): Table {
+  const { t } = request;
+  return {
+    caption: t("admin.person.sessions"),
+    columns: [
+      { label: t("admin.person.signedInOn") },
+      { label: t("admin.audit.network") },
+      { label: t("admin.person.with") },
+      { label: when("admin.person.first") },
+      { label: when("admin.person.lastUse") },
+    ],
+    rows: sessions.map((session) => ({
+      cells: [
+        text(browserName(t, { browser: session.browser ?? undefined, system: session.system ?? undefined })),
+        text(session.address ?? ""),
+        text(shownWith(request, session.amr)),
+        time(request, session.first_used_at, ""),
+        time(request, session.last_used_at, ""),
+      ],
+    })),
+    empty: t("admin.person.sessions.none"),
+  };
+}
+
+/** What was shown at a sign-in, by its kinds. */
+function shownWith({ t }: ConsoleRequest, amr: readonly string[]): string {
+  const kinds = Object.values(WAYS).filter((way) => way.amr.some((value) => amr.includes(value)));
+  return new Intl.ListFormat(t.locale).format(kinds.map(({ texts }) => t(texts.name)));
+}
+
+function triesTable(request: ConsoleRequest, { tries }: PersonData, when: When): Table {
+  const { t } = request;
+  return {
+    heading: t("admin.person.tries"),
+    caption: t("admin.person.tries"),
+    columns: [
+      { label: when("admin.member.at") },
+      { label: t("admin.audit.result") },
+      { label: t("admin.audit.from") },
+    ],
+    rows: tries.map((record) => ({
+      cells: [
+        { ...time(request, record.at, ""), href: `/audit/${segmentOf(record.id)}` },
+        resultCell(t, record),
+        originCell(t, record),
+      ],
+    })),
+    empty: t("admin.person.tries.none"),
+  };
+}
+
+function methodsTable(
+  request: ConsoleRequest,
+  { account, factors, identities }: PersonData,
+  when: When,
+  may: { readonly remove: boolean; readonly unlink: boolean },
+): Table {
+  const { t, path } = request;
+  const remove = (href: string, about: string): Cell => ({ ...text(t("admin.person.remove")), href, about });
+  const rows = methodsOf(factors).map((method) => {
+    const kind = t(wayOf(method).texts.name);
+    const state =
+      method.state === "stopped"
+        ? t("admin.person.stopped")
+        : method.state === "copied"
+          ? t("console.method.copied")
+          : "";
+    const note = [...(method.name === null ? [] : [kind]), ...(state === "" ? [] : [state])].join(" · ");
+    const name = method.name ?? kind;
+    return {
+      cells: [
+        { ...text(name), ...(note !== "" && { note, isBad: method.state === "stopped" }) },
+        time(request, method.added_at, ""),
+        time(request, method.last_used_at, t("admin.person.neverUsed")),
+        may.remove
+          ? remove(
+              addressOf(path, "removeFactor", { factor: factorKey(method.id) }),
+              t("admin.person.remove.about", { name }),
+            )
+          : nothing,
+      ],
+    };
+  });
+  const codes = {
+    cells: [
+      {
+        ...text(t("admin.person.codes")),
+        note: t("admin.person.codes.left", { left: factors.recovery_codes_left }),
+      },
+      nothing,
+      nothing,
+      nothing,
+    ],
+  };
+  const linked = identities.map((identity) => ({
+    cells: [
+      { ...text(identity.provider), note: t("admin.person.identity") },
+      time(request, identity.linked_at, ""),
+      time(request, identity.last_used_at, t("admin.person.neverUsed")),
+      may.unlink
+        ? {
+            ...text(t("admin.verb.opens", { verb: t("admin.verb.unlinkIdentity") })),
+            href: addressOf(path, "unlinkIdentity", { provider: identity.provider }),
+            about: t("admin.person.unlink.about", { name: identity.provider }),
+          }
+        : nothing,
+    ],
+  }));
+  return {
+    caption: t("admin.person.methods"),
+    columns: [
+      { label: t("admin.person.method") },
+      { label: when("admin.person.added") },
+      { label: when("admin.person.lastUse") },
+      { label: t("admin.doing"), isUnseen: true },
+    ],
+    rows: [...rows, ...(rows.length > 0 ? [codes] : []), ...linked],
+    empty: t("admin.person.methods.none", { email: account.email }),
+  };
+}
+
+function servicesTable(request: ConsoleRequest, { account, services }: PersonData): Table {
+  const { t, opens } = request;
+  return {
+    caption: t("admin.person.services"),
+    columns: [
+      { label: t("admin.member.service") },
+      { label: t("admin.member.roles") },
+      { label: t("admin.member.user_id_in_service"), look: "number" },
+    ],
+    rows: Object.entries(account.services).map(([key, number]) => ({
+      cells: [
+        {
+          ...text(services.get(key) ?? key),
+          note: key,
+          ...(opens("services") && { href: `/services/${segmentOf(key)}` }),
+        },
+        text((ownValue(account.roles, key) ?? []).join(", ")),
+        number === null
+          ? { value: { kind: "quiet" as const, text: t("admin.person.notTold") } }
+          : text(String(number)),
+      ],
+    })),
+    empty: t("admin.person.services.none"),
+  };
+}
+
+function consentsTable(request: ConsoleRequest, { consents }: PersonData, when: When): Table {
+  const { t, opens } = request;
+  return {
+    caption: t("admin.person.consents"),
+    columns: [
+      { label: t("admin.member.client") },
+      { label: t("admin.person.mayRead") },
+      { label: when("admin.person.allowed") },
+      { label: when("admin.person.lastUse") },
+    ],
+    rows: consents.map((consent) => ({
+      cells: [
+        {
+          ...text(consent.name ?? consent.client),
+          ...(consent.name !== null && opens("clients") && { href: `/clients/${segmentOf(consent.client)}` }),
+        },
+        clip(readBy(consent)),
+        time(request, consent.allowed_at, t("admin.person.unknown")),
+        time(request, consent.last_used_at, t("admin.person.noTokens")),
+      ],
+    })),
+    empty: t("admin.person.consents.none"),
+  };
+}
+
+/** The scopes, claims and attributes, and those of APIs. */
+const readBy = ({ scopes, claims, attributes, apis }: AccountConsent): string =>
+  [...new Set([...scopes, ...claims, ...attributes, ...Object.values(apis).flat()])].join(", ");
+
+function deliveriesTable(request: ConsoleRequest, { deliveries }: PersonData, when: When): Table {
+  const { t } = request;
+  return {
+    caption: t("admin.person.deliveries"),
+    columns: [
+      { label: when("admin.member.stored_at") },
+      { label: t("admin.member.type") },
+      { label: t("admin.member.receiver") },
+      { label: t("admin.member.state"), look: "state" },
+    ],
+    rows: deliveries.map((delivery) => ({
+      cells: [
+        { ...time(request, delivery.stored_at, ""), href: `/deliveries/${segmentOf(delivery.id)}` },
+        text(delivery.type),
+        text(delivery.receiver),
+        { value: member(request, "state", delivery.state) },
+      ],
+    })),
+    empty: t("admin.person.deliveries.none"),
+  };
+}
+
+function historyTable(request: ConsoleRequest, { history, nameOf, account }: PersonData, when: When): Table {
+  const { t } = request;
+  return {
+    caption: t("admin.person.history"),
+    columns: [
+      { label: when("admin.member.at") },
+      { label: t("admin.audit.what") },
+      { label: t("admin.audit.by") },
+    ],
+    rows: history.map((record) => ({
+      cells: [
+        { ...time(request, record.at, ""), href: `/audit/${segmentOf(record.id)}` },
+        actionCell(t, record),
+        text(record.actor.id === account.sub ? t("admin.actor.account") : nameOf(record.actor)),
+      ],
+    })),
+    empty: t("admin.person.history.none"),
+  };
+}
+
+/** Every field, and what operators have set. */
+function profileOf(request: ConsoleRequest, { fields }: Services, { account }: PersonData): readonly Fact[] {
+  const { t } = request;
+  const shown = [
+    "name",
+    "surname",
+    "email",
+    "email_verified",
+    "username",
+    "date_of_birth",
+    "gender",
+    "locale",
+    "portal",
+  ] as const;
+  return [
+    ...shown.map((name) => ({ label: memberLabel(t, name), value: member(request, name, account[name]) })),
+    ...attributesOf(fields.rows, { attributes: givenAttributes(account) }).map((attribute) => {
+      const { label, value } = inWords(t, attribute);
+      const note = attribute.row.edit === "operator" ? t("admin.person.setByOperators") : "";
+      return { label, value: { kind: "text" as const, text: value }, note };
+    }),
+  ];
+}
+
+/** Those that have a value. */
+const givenAttributes = ({ attributes = {} }: Account): Readonly<Record<string, AttributeValue>> =>
+  Object.fromEntries(
+    Object.entries(attributes).flatMap(([name, value]) => (value === null ? [] : [[name, value] as const])),
+  );

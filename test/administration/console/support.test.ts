@@ -1,0 +1,324 @@
+/** The console's pages for support: the search, the page of a person, and the audit. */
+import { beforeAll, describe, expect, it } from "@jest/globals";
+import type { MailMessage } from "../../../config/mail.ts";
+import type { OperatorRole } from "../../../config/operators.ts";
+import type { Browser } from "../../../testing/browser/browser.ts";
+import { openConsole, OPERATORS, type RunningConsole, SECRET } from "./console-visitor.ts";
+
+const sent: MailMessage[] = [];
+let console: RunningConsole;
+beforeAll(async () => {
+  console = await openConsole({ config: { mail: async (message) => void sent.push(message) } });
+});
+
+/** One browser for each role: signing in costs more than anything here. */
+const browsers = new Map<OperatorRole, Browser>();
+async function as(role: OperatorRole, path: string): Promise<Browser> {
+  const known = browsers.get(role);
+  if (known !== undefined) return known.get(console.url + path);
+  const browser = await console.open(role, path);
+  browsers.set(role, browser);
+  return browser;
+}
+
+let people = 0;
+/** Somebody who is not in any other test. */
+async function somebody(more: object = {}) {
+  people += 1;
+  const account = { email: `person${people}@example.com`, email_verified: true, password: "a long password" };
+  return console.running.service.accounts.create({ ...account, username: `person${people}`, ...more });
+}
+
+/** The text of the page. */
+const textOf = ({ html }: Browser): string =>
+  html
+    .replace(/^[\s\S]*<main/u, "")
+    .replaceAll(/<[^>]+>/gu, " ")
+    .replaceAll(/\s+/gu, " ");
+
+/** How many rows the table has. */
+const rows = ({ html }: Browser): number => html.match(/<th scope="row"/gu)?.length ?? 0;
+
+const tabOf = ({ html }: Browser): string => /<title>([^<]*)/u.exec(html)?.[1] ?? "";
+
+async function search(term: string, role: OperatorRole = "support"): Promise<Browser> {
+  const browser = await as(role, "/people");
+  return browser.submit(browser.form("q"), { q: term });
+}
+
+async function auditOf(account: string, action?: string) {
+  const { audit } = console.running.service;
+  return (await audit.list({ account, ...(action !== undefined && { action }) })).items;
+}
+
+/** Sends the form of the page of an operation. */
+const act = (browser: Browser, fields: Readonly<Record<string, string>> = {}): Promise<Browser> =>
+  browser.submit(
+    browser.forms().find(({ action }) => action.search.includes("do=")),
+    fields,
+  );
+
+describe("the search", () => {
+  it("finds people by the beginning of a surname, with nothing personal in addresses, tabs and referrers [D-ADM-150]", async () => {
+    await somebody({ surname: "Loveday-Smith" });
+    const browser = await search("lovel");
+    expect([browser.status, browser.title]).toEqual([200, "People matching “lovel”"]);
+    expect(browser.visits.map(({ status }) => status)).toEqual([303, 200]);
+    expect(browser.html).toContain("<mark>Lovel</mark>ace");
+    expect(textOf(browser)).not.toContain("Loveday");
+    const address = decodeURIComponent(browser.url.href);
+    for (const shown of [address, tabOf(browser)]) expect(shown).not.toMatch(/lovel|ada/iu);
+    // The field keeps what was typed.
+    expect(browser.html).toContain('type="search" value="lovel"');
+    expect(browser.headers.get("referrer-policy")).toBe("same-origin");
+    await browser.get(address);
+    expect(browser.html).toContain("<mark>Lovel</mark>ace");
+    // Another operator's address, and one that was changed, say nothing.
+    const colleague = await as("viewer", browser.url.pathname + browser.url.search);
+    expect([colleague.status, colleague.title]).toEqual([200, "Search"]);
+    expect(textOf(colleague)).not.toMatch(/lovel/iu);
+    await browser.get(`${address}A`);
+    expect(browser.title).toBe("Search");
+  });
+
+  it.each(["sub", "user_id", "email", "username"] as const)(
+    "leads to the person who is named exactly: by %s [D-ADM-151]",
+    async (name) => {
+      const person = await somebody();
+      const browser = await search(` ${String(person[name]).toUpperCase()} `);
+      expect([browser.status, browser.url.pathname]).toEqual([200, `/people/${person.sub}`]);
+    },
+  );
+
+  it("says what is too short, and whom nobody matches [D-ADM-151]", async () => {
+    const short = await search("lo");
+    expect([short.status, textOf(short)]).toEqual([422, expect.stringContaining("at least three letters")]);
+    const none = await search("zzzzzz");
+    expect([none.status, textOf(none)]).toEqual([200, expect.stringContaining("Nobody matches “zzzzzz”")]);
+    const empty = await search("");
+    expect([empty.url.pathname, empty.title]).toEqual(["/people", "Search"]);
+  });
+
+  it("filters, and shows 20 people a page to support and more to administrators [D-ADM-152]", async () => {
+    for (let count = 0; count < 21; count += 1) await somebody({ surname: `Wielogłowska ${count}` });
+    const gone = await somebody({ surname: "Wielogłowska gone" });
+    await console.running.service.accounts.disable(gone.sub);
+    const browser = await search("wielogłowska");
+    expect(rows(browser)).toBe(20);
+    await browser.click("Next page");
+    expect(rows(browser)).toBe(2);
+    await browser.click("First page");
+    await browser.submit(browser.form("state"), { state: "disabled" });
+    expect([rows(browser), textOf(browser)]).toEqual([1, expect.stringContaining("Wielogłowska gone")]);
+    expect(rows(await search("wielogłowska", "administrator"))).toBe(22);
+  });
+
+  it("also finds a client with exactly this identifier, and has no field for the role deliveries [D-ADM-151]", async () => {
+    const browser = await search("partner");
+    expect(browser.html).toContain('href="/clients/partner"');
+    const dan = await as("deliveries", "/deliveries");
+    expect([dan.status, dan.hasForm("q")]).toEqual([200, false]);
+    for (const path of ["/people", `/people/${console.running.ada.sub}`, "/audit", "/search"])
+      expect([path, (await dan.get(console.url + path)).status]).toEqual([path, 403]);
+  });
+
+  it("begins with the people that this operator has opened lately [D-ADM-152]", async () => {
+    const person = await somebody({ name: "Recently", surname: "Opened" });
+    await as("support", `/people/${person.sub}`);
+    const browser = await as("support", "/people");
+    expect(textOf(browser)).toContain("Recently Opened");
+    expect(textOf(await as("viewer", "/people"))).not.toContain("Recently Opened");
+  });
+});
+
+describe("the page of a person", () => {
+  it("begins with the verdict, shows everything, and each look is in the audit [D-ADM-153]", async () => {
+    const person = await somebody({ name: "Grace", surname: "Hopper" });
+    const { accounts } = console.running.service;
+    await accounts.assign(person.sub, "1", 7);
+    await accounts.addApp(person.sub, { secret: SECRET });
+    const browser = await as("support", `/people/${person.sub}`);
+    expect([browser.title, textOf(browser)]).toEqual([
+      expect.stringContaining("Grace Hopper"),
+      expect.stringMatching(
+        /All 11 checks: 0 problems .* Authenticator app .* Recovery codes 10 left .* News 1/u,
+      ),
+    ]);
+    expect([...browser.html.matchAll(/<h2[^>]*>([^<]*)/gu)].map(([, heading]) => heading)).toEqual([
+      "Nothing here stops this person",
+      "Sign-ins and devices",
+      "Sign-in methods",
+      "Services and roles",
+      "Consents",
+      "Deliveries",
+      "History",
+      "Profile",
+      "Danger zone",
+      "What you can do",
+      "Identifiers",
+    ]);
+    expect(tabOf(browser)).not.toMatch(/Grace|Hopper|person/u);
+    const [look] = await auditOf(person.sub, "account.viewed");
+    expect(look).toMatchObject({
+      actor: { kind: "operator", id: OPERATORS.support.sub },
+      subject: person.sub,
+      address: "127.0.0.0/24",
+    });
+    await as("support", `/people/${person.sub}`);
+    expect(await auditOf(person.sub, "account.viewed")).toHaveLength(2);
+  });
+
+  it("says who has disabled the account, and offers what helps [D-ADM-153]", async () => {
+    const person = await somebody();
+    const disabled = await as("support", `/people/${person.sub}?do=disable`);
+    expect(textOf(disabled)).toContain("All sessions and tokens end at once.");
+    await act(disabled);
+    expect(textOf(disabled)).toContain("The account is disabled.");
+    expect(textOf(disabled)).toMatch(/Can’t sign in: the account is disabled Since .* By: Operator grace/u);
+    await disabled.click("Enable…");
+    await act(disabled);
+    expect(textOf(disabled)).toContain("Nothing here stops this person");
+  });
+
+  it("sends a reset mail that the operator does not see [D-ADM-154]", async () => {
+    const person = await somebody();
+    const browser = await as("support", `/people/${person.sub}?do=sendReset`);
+    expect(textOf(browser)).toContain("You don’t see it.");
+    await act(browser);
+    expect(textOf(browser)).toContain("The mail is on its way.");
+    expect(browser.html).not.toContain("/confirm?token=");
+    expect(await auditOf(person.sub, "account.reset_sent")).toHaveLength(1);
+  });
+
+  it("removes a factor only with an answer to how it was checked who asks, and the audit keeps it [D-ADM-154]", async () => {
+    const person = await somebody();
+    await console.running.service.accounts.addApp(person.sub, { secret: SECRET });
+    const browser = await as("support", `/people/${person.sub}`);
+    await browser.get(`${console.url}/people/${person.sub}?do=removeFactor&factor=app`);
+    expect(textOf(browser)).toContain("How did you check who is asking?");
+    await act(browser);
+    expect([browser.status, textOf(browser)]).toEqual([422, expect.stringContaining("Choose or enter")]);
+    await expect(console.running.service.accounts.factors(person.sub)).resolves.toMatchObject({ app: {} });
+    await act(browser, { verified_by: "called_back" });
+    expect([browser.url.pathname, textOf(browser)]).toEqual([
+      `/people/${person.sub}`,
+      expect.stringContaining("The second factor was removed."),
+    ]);
+    const [record] = await auditOf(person.sub, "account.factor_removed");
+    expect(record).toMatchObject({ detail: { factor: "app", verified_by: "called_back" } });
+    for (const factor of ["app", "none", ""])
+      expect((await as("support", `/people/${person.sub}?do=removeFactor&factor=${factor}`)).status).toBe(
+        404,
+      );
+  });
+
+  it("deletes only as an administrator who types the address [D-ADM-154]", async () => {
+    const person = await somebody();
+    const path = `/people/${person.sub}?do=delete`;
+    expect((await as("support", path)).status).toBe(403);
+    expect(textOf(await as("support", `/people/${person.sub}`))).toContain("Only administrators can do this");
+    const browser = await as("administrator", path);
+    await act(browser, { typed: person.sub });
+    expect([browser.status, textOf(browser)]).toEqual([422, expect.stringContaining("does not identify")]);
+    await act(browser, { typed: person.email });
+    expect(browser.url.pathname).toBe("/people");
+    await expect(console.running.service.accounts.find(person.sub)).resolves.toBeUndefined();
+    expect((await browser.get(`${console.url}/people/${person.sub}`)).status).toBe(404);
+  });
+
+  it("offers nothing for a colleague’s account, and leads to the account page for one’s own [D-ADM-155]", async () => {
+    const colleague = await as("support", `/people/${OPERATORS.viewer.sub}`);
+    expect(textOf(colleague)).toContain("This account belongs to an operator.");
+    expect(colleague.html).not.toContain("?do=");
+    const own = await as("support", `/people/${OPERATORS.support.sub}`);
+    expect(textOf(own)).toContain("This is your own account.");
+    expect(own.html).not.toContain("?do=");
+    const other = await as("administrator", `/people/${OPERATORS.viewer.sub}`);
+    expect(other.html).toContain("?do=disable");
+  });
+
+  it("shows hostile text of every field as text, on every page [D-ADM-156]", async () => {
+    const HTML = `<img src=x onerror="alert(1)">`;
+    const person = await somebody({ name: HTML, surname: `"><script>hostile</script>` });
+    const paths = ["", "?do=disable", "?do=sendReset", "?do=revokeTokens"].map(
+      (query) => `/people/${person.sub}${query}`,
+    );
+    for (const path of [...paths, "/people", `/audit?account=${person.sub}`]) {
+      const browser = await as("support", path);
+      expect([path, browser.status]).toEqual([path, 200]);
+      expect([path, browser.html]).toEqual([path, expect.not.stringMatching(/<img src=x|<script>hostile/u)]);
+    }
+    const found = await search(`"><script>`);
+    expect(found.html).not.toContain("<script>hostile");
+    await as("support", `/people/${person.sub}?do=<script>alert(1)</script>`);
+    expect(browsers.get("support")?.status).toBe(404);
+  });
+
+  it.each([
+    ["viewer", "disable"],
+    ["viewer", "removeFactors"],
+    ["support", "update"],
+    ["support", "setPassword"],
+    ["support", "unlinkIdentity"],
+  ] as const)("has no page for what a %s may not do: %s [D-ADM-155]", async (role, verb) => {
+    const person = await somebody();
+    expect((await as(role, `/people/${person.sub}?do=${verb}`)).status).toBe(403);
+    expect((await as(role, `/people/${person.sub}`)).html).not.toContain(`?do=${verb}`);
+  });
+
+  it("takes no form of another page, of another person or without a token [D-ADM-156]", async () => {
+    const [one, other] = [await somebody(), await somebody()];
+    const browser = await as("support", `/people/${one.sub}?do=disable`);
+    const post = async (path: string, fields: Record<string, string>, origin = console.url) => {
+      const url = new URL(console.url + path);
+      const headers = { cookie: browser.jar.header(url), origin };
+      const body = new URLSearchParams(fields);
+      const answer = await fetch(url, { method: "POST", body, redirect: "manual", headers });
+      return answer.status;
+    };
+    const right = browser
+      .forms()
+      .find(({ action }) => action.search.includes("do=disable"))
+      ?.fields.find(([name]) => name === "csrf")?.[1];
+    const [ofSearch = ""] = browser.forms().flatMap(({ fields }) => fields.map(([, value]) => value));
+    for (const token of ["", "x", ofSearch])
+      expect(await post(`/people/${one.sub}?do=disable`, { csrf: token })).toBe(403);
+    expect(await post(`/people/${other.sub}?do=disable`, { csrf: right ?? "" })).toBe(403);
+    expect(await post(`/people/${one.sub}?do=endSessions`, { csrf: right ?? "" })).toBe(403);
+    expect(await post(`/people/${one.sub}?do=disable`, { csrf: right ?? "" }, "https://evil.example")).toBe(
+      403,
+    );
+    expect(await auditOf(one.sub, "account.disabled")).toEqual([]);
+    expect(await post(`/people/${one.sub}?do=disable`, { csrf: right ?? "" })).toBe(303);
+  });
+});
+
+describe("the audit", () => {
+  it("shows who did what by day, filters, and has a page for each record [D-ADM-157]", async () => {
+    const person = await somebody();
+    const browser = await as("support", `/people/${person.sub}?do=endSessions`);
+    await act(browser);
+    await as("support", `/audit?account=${person.sub}`);
+    const text = textOf(browser);
+    expect(text).toContain("Sessions ended account.sessions_ended Operator grace");
+    const day = new Intl.DateTimeFormat("en", { dateStyle: "full", timeZone: "UTC" });
+    expect(text).toContain(day.format(console.running.service.configuration.clock.now()));
+    const [record] = await auditOf(person.sub, "account.sessions_ended");
+    await as("support", `/audit?account=${person.sub}&action=account.created`);
+    expect(textOf(browser)).not.toContain("Sessions ended account");
+    await as("support", `/audit/${record?.id}`);
+    expect([browser.status, textOf(browser)]).toEqual([200, expect.stringContaining(person.sub)]);
+    expect((await as("support", "/audit/none")).status).toBe(404);
+  });
+
+  it.each([
+    ["since=1h", 200],
+    ["since=7d", 200],
+    ["since=2026-01-31T12:00&until=2026-02-01T00:00", 200],
+    ["since=yesterday", 422],
+    ["action=nothing", 422],
+    ["until=9999-99-99T99:99", 422],
+  ])("takes the period and the action %s as %i [D-ADM-157]", async (query, status) => {
+    expect((await as("support", `/audit?${query}`)).status).toBe(status);
+  });
+});
