@@ -3,6 +3,10 @@ import { describe, expect, it } from "@jest/globals";
 import { StorageUnavailable } from "../../core/errors.ts";
 import { EVENT_TYPES } from "../../config/events.ts";
 import { eventSchema, type EventBody } from "../../accounts/events/event-types.ts";
+import { KINDS } from "../../records/all-kinds.ts";
+import { Records } from "../../records/records.ts";
+import type { Storage } from "../../records/storage.ts";
+import { withCalls } from "../servers/storage.ts";
 import { SYSTEM } from "../../records/audit/audit-event.ts";
 import { type Domain, type Options, openDomain, START, withCommit } from "./open-domain.ts";
 
@@ -182,6 +186,62 @@ describe("what the audit collects", () => {
     isDown = false;
     await domain.webhooks.flush();
     expect(await typesOf(domain)).toEqual(["account.created", "account.signed_in"]);
+  });
+});
+
+/** What each call asks of the storage: round trips of reads, commits, and the records that they write, by kind. */
+function counting() {
+  const counts = { reads: 0, commits: 0, written: [] as string[] };
+  const storage = (opened: Storage): Storage => {
+    const { store, clock } = opened.records;
+    const counted = withCalls(store, {
+      get(...given) {
+        counts.reads += 1;
+        return store.get(...given);
+      },
+      commit(change) {
+        counts.commits += 1;
+        counts.written.push(...(change.put ?? []).map(({ kind }) => kind));
+        return store.commit(change);
+      },
+    });
+    return { ...opened, records: new Records(counted, clock, KINDS) };
+  };
+  return { counts, storage };
+}
+
+describe("what events cost", () => {
+  it("is one read and three records for each receiver in the same commit, and for a sign-in nothing until it is collected [D-EVENT-17]", async () => {
+    const costs = await Promise.all(
+      [undefined, { crm: CRM }, { crm: CRM, erp: CRM }].map(async (receivers) => {
+        const { counts, storage } = counting();
+        const domain = await openDomain({ ...(receivers && { receivers }), storage });
+        const { sub } = await domain.accounts.create({ email: "ada@example.com" });
+        Object.assign(counts, { reads: 0, commits: 0, written: [] });
+        await domain.accounts.update(sub, { name: "Ada" });
+        const change = { ...counts, written: counts.written.length };
+        Object.assign(counts, { reads: 0, commits: 0, written: [] });
+        signIn(domain, sub);
+        const request = { ...counts, written: counts.written.length };
+        signIn(domain, sub);
+        await domain.webhooks.flush();
+        return { change, request, collected: { ...counts, written: counts.written.length } };
+      }),
+    );
+    const [none, one, two] = costs;
+    const nothing = { reads: 0, commits: 0, written: 0 };
+    expect(none).toEqual({
+      change: { reads: expect.any(Number), commits: 1, written: expect.any(Number) },
+      request: nothing,
+      collected: nothing,
+    });
+    const { reads = 0, written = 0 } = none?.change ?? {};
+    expect(one?.change).toEqual({ reads: reads + 1, commits: 1, written: written + 3 });
+    expect(two?.change).toEqual({ reads: reads + 1, commits: 1, written: written + 6 });
+    expect([one?.request, two?.request]).toEqual([nothing, nothing]);
+    // Two sign-ins of one account share its lane.
+    expect(one?.collected).toEqual({ reads: 2, commits: 1, written: 5 });
+    expect(two?.collected).toEqual({ reads: 2, commits: 1, written: 10 });
   });
 });
 

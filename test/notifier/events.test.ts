@@ -1,14 +1,19 @@
 /** Account events for systems of one's own: what happens is what is sent, signed, by the published schema. */
 import { beforeAll, describe, expect, it } from "@jest/globals";
+import { join } from "node:path";
+import { pino } from "pino";
 import { Webhook } from "standardwebhooks";
 import { EVENT_TYPES, type EventType } from "../../config/events.ts";
 import { type EventBody, eventSchema } from "../../accounts/events/event-types.ts";
-import { closing } from "../closing.ts";
-import type { Arrived } from "../flows/inbox.ts";
+import { createSignInService } from "../../lib/service.ts";
+import { closing, newFolder } from "../closing.ts";
+import { start } from "../examples/processes.ts";
+import { type Arrived, openInbox } from "../flows/inbox.ts";
 import { type Notified, startNotified } from "./notified.ts";
 import { storedDeliveries } from "./stored-deliveries.ts";
 
 const SECRET = `whsec_${Buffer.alloc(24, 1).toString("base64")}`;
+const OTHER = `whsec_${Buffer.alloc(32, 2).toString("base64")}`;
 const HTML = '<img src=x onerror="alert(1)">';
 
 const receivers = (url: (path: string) => string) => ({
@@ -20,14 +25,21 @@ const receivers = (url: (path: string) => string) => ({
     include: ["email", "name", "department"],
   },
   narrow: { url: url("/narrow"), signing_secret: SECRET, types: ["account.deleted"] as const },
+  // Both secrets, as during a rotation.
+  rotating: {
+    url: url("/rotating"),
+    signing_secret: `${OTHER} ${SECRET}`,
+    types: ["account.disabled", "account.enabled"] as const,
+    include: ["name"],
+  },
 });
 
 /** The event of a POST, as any receiver of Standard Webhooks verifies it, by the published schema. */
-function opened({ body, headers }: Arrived): EventBody {
+function opened({ body, headers }: Arrived, secret = SECRET): EventBody {
   const signed = Object.fromEntries(
     ["webhook-id", "webhook-timestamp", "webhook-signature"].map((name) => [name, String(headers[name])]),
   );
-  const event = new Webhook(SECRET).verify(body, signed) as EventBody;
+  const event = new Webhook(secret).verify(body, signed) as EventBody;
   expect(headers.authorization).toBeUndefined();
   return eventSchema(event.type).parse(event);
 }
@@ -52,7 +64,7 @@ describe("account events", () => {
   async function arrivedAt(path: string): Promise<readonly (readonly [EventType, EventBody["data"]])[]> {
     await notified.nothingWaits();
     const all = notified.inbox.arrived.filter((post) => post.path === path);
-    const fresh = all.slice(read.get(path) ?? 0).map(opened);
+    const fresh = all.slice(read.get(path) ?? 0).map((post) => opened(post));
     read.set(path, all.length);
     return fresh.map(({ type, data }) => [type, data]);
   }
@@ -123,6 +135,7 @@ describe("account events", () => {
     expect(items.map(({ receiver, types }) => [receiver, types.length])).toEqual([
       ["events:crm", EVENT_TYPES.length],
       ["events:narrow", 1],
+      ["events:rotating", 2],
       ["events:wide", 4],
     ]);
   });
@@ -139,12 +152,90 @@ describe("account events", () => {
     expect(await arrivedAt("/narrow")).toEqual([["account.deleted", { sub, user_id }]]);
   });
 
+  it("are signed with both secrets during a rotation [D-EVENT-19]", async () => {
+    const { accounts } = notified.service;
+    const { sub } = await accounts.create({ email: "rotated@example.com" });
+    await accounts.disable(sub);
+    await notified.nothingWaits();
+    const post = notified.inbox.arrived.find(({ path }) => path === "/rotating")!;
+    for (const secret of [SECRET, OTHER]) expect(opened(post, secret).type).toBe("account.disabled");
+    expect(() => opened(post, `whsec_${Buffer.alloc(32, 3).toString("base64")}`)).toThrow("signature");
+  });
+
+  it("of a failing receiver delay no other, and are not sent again after a newer one, unless forced [D-EVENT-15, D-EVENT-18]", async () => {
+    const { accounts, notifications } = notified.service;
+    const { sub } = await accounts.create({ email: "parked@example.com" });
+    await arrivedAt("/crm");
+    notified.inbox.react = ({ path }) => (path === "/rotating" ? 500 : 200);
+    await accounts.disable(sub);
+    await accounts.delete(sub);
+    const types = (await arrivedAt("/crm")).map(([type]) => type);
+    expect(types).toEqual(["account.disabled", "account.sessions_ended", "account.deleted"]);
+    const [parked] = await storedDeliveries(notifications, { receiver: "events:rotating", state: "parked" });
+    notified.inbox.react = () => 200;
+    expect(parked).toMatchObject({ sub, type: "account.disabled", reason: "attempts_used_up" });
+    const later = await accounts.create({ email: "parked@example.com" });
+    await accounts.disable(later.sub);
+    await accounts.enable(later.sub);
+    await notified.nothingWaits();
+    const ofLater = { account: later.sub, receiver: "events:rotating" };
+    const [older, newer] = await storedDeliveries(notifications, ofLater);
+    expect([older?.state, newer?.state]).toEqual(["delivered", "delivered"]);
+    await expect(notifications.redrive(older!.id, {})).rejects.toMatchObject({ code: "superseded" });
+    await notifications.redrive(older!.id, { force: true });
+    await notifications.redrive(newer!.id, {});
+    await notifications.redrive(parked!.id, {});
+    await notified.nothingWaits();
+    expect((await notifications.find(parked!.id))?.state).toBe("delivered");
+  });
+
+  it("do not go round: a receiver that writes what it got changes nothing [D-EVENT-16]", async () => {
+    const { accounts } = notified.service;
+    const { sub } = await accounts.create({ email: "round@example.com" });
+    await arrivedAt("/wide");
+    const writes: Promise<unknown>[] = [];
+    notified.inbox.react = (post) => {
+      const { type, data } = JSON.parse(post.body) as EventBody;
+      if (post.path === "/wide" && type === "account.updated") {
+        const { name } = data["profile"] as { readonly name: string };
+        writes.push(accounts.update(sub, { name }));
+      }
+      return 200;
+    };
+    await accounts.update(sub, { name: "Round" });
+    await notified.nothingWaits();
+    await Promise.all(writes);
+    expect((await arrivedAt("/wide")).map(([type]) => type)).toEqual(["account.updated"]);
+    expect(writes).toHaveLength(1);
+    notified.inbox.react = () => 200;
+  });
+
+  it("are sent by another process when theirs is killed after the commit [D-EVENT-5]", async () => {
+    const inbox = closing(await openInbox());
+    const config = {
+      deployments: { oauth2: { url: "http://127.0.0.1:3999" } },
+      storage: `sqlite:${join(newFolder(), "sign-in.db")}`,
+      events: {
+        receivers: { crm: { url: inbox.url("/crm"), signing_secret: SECRET, types: [...EVENT_TYPES] } },
+      },
+    };
+    const notifications = { allowedReceivers: ["127.0.0.1"] };
+    const killed = start("test/notifier/killed-process.ts", {
+      args: [JSON.stringify({ ...config, notifications: { ...notifications, worker: false } })],
+    });
+    await killed.ended;
+    expect(inbox.arrived).toEqual([]);
+    closing(await createSignInService({ ...config, notifications, logger: pino({ level: "silent" }) }));
+    await inbox.until((all) => all.length === 2);
+    expect(inbox.arrived.map((post) => opened(post).type)).toEqual(["account.created", "account.deleted"]);
+  });
+
   const NOBODY = { sub: "00000000-0000-0000-0000-000000000000", user_id: 0 };
 
   /** The same without waiting for what waits. */
   async function arrivedAtNow(path: string): ReturnType<typeof arrivedAt> {
     const all = notified.inbox.arrived.filter((post) => post.path === path);
-    const fresh = all.slice(read.get(path) ?? 0).map(opened);
+    const fresh = all.slice(read.get(path) ?? 0).map((post) => opened(post));
     read.set(path, all.length);
     return fresh.map(({ type, data }) => [type, data]);
   }
