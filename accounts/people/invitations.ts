@@ -10,6 +10,7 @@ import { hmac } from "../../core/sealing.ts";
 import type { Actor, Caller } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { ACCOUNT, ENTRIES, isOpen } from "../../records/directory/directory-kinds.ts";
+import { TOKEN } from "../../records/administration/token-kinds.ts";
 import {
   BY_CREATION,
   INVITATION,
@@ -109,10 +110,18 @@ export function createInvitations(
     return operator !== undefined && !isDisabled(operator);
   }
 
+  /** Whether this is a token that somebody has ended. One that only ran out may have invited. */
+  async function isEndedToken({ kind, id = "" }: Actor): Promise<boolean> {
+    if (kind !== "token") return false;
+    const token = (await records.find(TOKEN.ref(id)))?.value;
+    return token !== undefined && token.ended_at !== null;
+  }
+
   async function stateOf(invitation: StoredInvitation): Promise<Invitation["state"]> {
     const { state, expiresAt, invitedBy, byAdministrator } = invitation;
     if (state !== "waiting") return state;
     if (byAdministrator && !(await isAdministrator(invitedBy))) return "void";
+    if (await isEndedToken(invitedBy)) return "void";
     return expiresAt <= clock.now() ? "expired" : "waiting";
   }
 

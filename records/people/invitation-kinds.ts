@@ -14,7 +14,7 @@ export interface StoredInvitation {
   /** `void`: its address got an account in another way. What else makes it void is not stored. */
   readonly state: "waiting" | "accepted" | "withdrawn" | "void";
   readonly invitedBy: Actor;
-  /** Whoever invited was an administrator then, by the configuration or as a token: the invitation ends with that. */
+  /** Whoever invited was an administrator of the configuration then: the invitation ends with that role. */
   readonly byAdministrator: boolean;
   /** The deployment that its link leads to. */
   readonly deployment: DeploymentKind;

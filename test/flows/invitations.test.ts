@@ -236,6 +236,26 @@ describe("an invitation", () => {
     expect(await accountOf(byCommand.email)).toBeDefined();
   });
 
+  it("is void once the token that made it is ended, and not when that only runs out [D-INVITE-6]", async () => {
+    const { tokens } = running.service;
+    const made = async (expires: number) => {
+      const { id: token } = await tokens.create({ role: "administrator", expires });
+      return { ...(await invited({}, { actor: { kind: "token", id: token } })), token };
+    };
+    const [ended, over] = [await made(30 * DAY), await made(DAY)];
+    await tokens.end(ended.token);
+    clock.advance(2 * DAY);
+    expect([(await find(ended.id))?.state, (await find(over.id))?.state]).toEqual(["void", "waiting"]);
+    await expect(running.service.invitations.send(ended.id)).rejects.toMatchObject({
+      code: "not_applicable",
+    });
+    await accept(over.link);
+    expect([await accountOf(ended.email), (await accountOf(over.email))?.email]).toEqual([
+      undefined,
+      over.email,
+    ]);
+  });
+
   it("to an address that gets an account in between leads to the sign-in, and brings nothing [D-INVITE-7]", async () => {
     const { email, link, id } = await invited({ services: ["club"], name: "Grace" });
     const browser = await new Browser().get(link);
