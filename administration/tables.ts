@@ -6,6 +6,7 @@ import { type Clients, clients } from "../accounts/operations/clients.ts";
 import { groups, portals, services } from "../accounts/operations/directory.ts";
 import { type Invitations, type Invites, invitations } from "../accounts/operations/invitations.ts";
 import { type Keys, keys } from "../accounts/operations/keys.ts";
+import { type Operators, operators } from "../accounts/operations/operators.ts";
 import { type Tokens, tokens } from "../accounts/operations/tokens.ts";
 import { deliveries, deliveriesOf, type Notifications, receiversOf } from "../notifier/operations.ts";
 import { receivers } from "../notifier/receiver-operations.ts";
@@ -32,6 +33,7 @@ export const TABLES = {
   audit,
   keys,
   tokens,
+  operators,
 };
 export type Noun = keyof typeof TABLES;
 
@@ -45,6 +47,7 @@ export interface Calls {
   readonly audit: AuditLog;
   readonly keys: Keys;
   readonly tokens: Tokens;
+  readonly operators: Operators;
 }
 
 /** The object of a service that has the calls of a table. */
@@ -61,6 +64,7 @@ export const CALLS: { readonly [N in Noun]: (service: Calls) => object } = {
   audit: (service) => service.audit,
   keys: (service) => service.keys,
   tokens: (service) => service.tokens,
+  operators: (service) => service.operators,
 };
 
 const METHODS = {

@@ -2,6 +2,7 @@
 import { createHourlyLimits } from "../administration/limits.ts";
 import { createAdministration, type Administration } from "../administration/middleware.ts";
 import { openApiDocument } from "../administration/open-api.ts";
+import type { ConsoleOperators } from "../administration/operators.ts";
 import { createPerform } from "../administration/perform.ts";
 import { createRest } from "../administration/rest/rest.ts";
 import { consoleSurface } from "../administration/console/console.ts";
@@ -16,11 +17,13 @@ export function createServiceAdministration(
   {
     calls,
     tokens,
+    operators,
     health,
     onRequest,
   }: {
     readonly calls: Calls;
     readonly tokens: AdministrationTokens;
+    readonly operators: ConsoleOperators;
     readonly health: () => Promise<Health>;
     readonly onRequest: (request: HandledRequest) => void;
   },
@@ -31,7 +34,7 @@ export function createServiceAdministration(
     ...services,
     perform: (who, noun, verb, request) => perform(who, noun as Noun, verb, request),
     health,
-    mayOpenConsole: () => true,
+    mayOpenConsole: (account) => operators.mayOpenConsole(account),
   });
   return createAdministration({ ...services, onRequest }, { rest, console });
 }

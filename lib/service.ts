@@ -2,6 +2,7 @@
 import type { Middleware } from "koa";
 import type { Provider } from "oidc-provider";
 import type { Logger } from "pino";
+import { createOperators } from "../administration/operators.ts";
 import { createTokens } from "../administration/tokens.ts";
 import { createAuditLog } from "../accounts/audit-log.ts";
 import { type AccountInternals } from "../accounts/account.ts";
@@ -15,6 +16,7 @@ import { startHashWrapping } from "../accounts/passwords/hash-wrapping.ts";
 import type { Invitations, Invites } from "../accounts/operations/invitations.ts";
 import { createKeys, loadServiceKeys } from "../accounts/keys/service-keys.ts";
 import type { Keys, SigningKey } from "../accounts/operations/keys.ts";
+import type { Operators } from "../accounts/operations/operators.ts";
 import type { Tokens } from "../accounts/operations/tokens.ts";
 import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
 import { createRequestLog } from "../compat/request-log.ts";
@@ -71,6 +73,8 @@ export interface SignInService {
   readonly keys: Keys;
   /** The tokens of programs that administer over HTTP. */
   readonly tokens: Tokens;
+  /** Operators whose new second factors are to open the console. */
+  readonly operators: Operators;
   /**
    * The oidc-provider instance for new requests, for everything that has no call here. Read it at each use: when the
    * signing keys change, it is replaced by one with the same listeners and middleware.
@@ -280,6 +284,7 @@ async function build(
     const { invite, list, find, send, withdraw } = http.invitations;
     const routes = createRoutes(http);
     const tokens = createTokens(base);
+    const operators = createOperators(below);
     const calls = {
       accounts: { ...accounts, invite },
       invitations: { list, find, send, withdraw },
@@ -289,6 +294,7 @@ async function build(
       audit: createAuditLog(base),
       keys: createKeys(keys, () => storage.secrets.read()),
       tokens: tokens.calls,
+      operators: operators.calls,
     };
     const health = () =>
       storageHealth(storage, {
@@ -301,7 +307,13 @@ async function build(
         },
       });
     const onRequest = logRequest;
-    const administration = createServiceAdministration(http, { calls, tokens, health, onRequest });
+    const administration = createServiceAdministration(http, {
+      calls,
+      tokens,
+      operators,
+      health,
+      onRequest,
+    });
     if (isServer) {
       const history = await watchHistory(
         storage.watch,

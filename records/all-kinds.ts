@@ -1,5 +1,6 @@
 /** All kinds of records. To add a kind, add one line here. */
 import { ARTIFACTS } from "./artifacts/artifact-kinds.ts";
+import { OPERATOR_CONFIRMATION } from "./administration/operator-kinds.ts";
 import { TOKEN } from "./administration/token-kinds.ts";
 import { DELIVERY, LANE, PAYLOAD, RECEIVER } from "./deliveries/delivery-kinds.ts";
 import { ACCOUNT_EVENTS } from "./audit/account-events.ts";
@@ -79,6 +80,7 @@ export const KINDS: Kinds = collectKinds([
   TRIP,
   IDEMPOTENCY,
   TOKEN,
+  OPERATOR_CONFIRMATION,
   AUTHENTICATOR_APP,
   PASSKEY,
   RECOVERY_CODES,

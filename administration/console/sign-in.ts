@@ -1,6 +1,7 @@
 /** How operators sign in to the console: through the service itself, with an authorization code that only the console can use. */
 import { createHash, randomBytes } from "node:crypto";
 import { ADMINISTRATION_CLIENT, type ClientInternals } from "../../accounts/clients/client.ts";
+import type { ConsoleAccess } from "../operators.ts";
 import type { Configuration, Deployment } from "../../config/configuration.ts";
 import { roleOf } from "../../config/operators.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
@@ -45,7 +46,7 @@ export interface SignInParts {
   readonly artifacts: Pick<ArtifactStore, "find" | "change">;
   readonly sessions: Pick<SignInSessions, "signedIn">;
   /** Whether the factors of an operator are old enough, or confirmed. */
-  readonly mayOpenConsole: (account: AccountRecord) => boolean;
+  readonly mayOpenConsole: (account: AccountRecord) => Promise<ConsoleAccess>;
   readonly encrypter: Encrypter;
 }
 
@@ -150,7 +151,9 @@ export function createConsoleSignIn(
       const { account, acr } = signedIn;
       if (roleOf(configuration, account.sub) === undefined) return again;
       if (!hasShownSecondFactor(acr, account)) return { kind: "refused", why: "no-factor" };
-      if (!mayOpenConsole(account)) return { kind: "refused", why: "new-factor" };
+      const access = await mayOpenConsole(account);
+      if (access !== "yes")
+        return { kind: "refused", why: access === "no_factor" ? "no-factor" : "new-factor" };
       consoles.begin(ctx, account.sub, sessionUid);
       return { kind: "in", to };
     },

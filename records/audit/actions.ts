@@ -255,6 +255,10 @@ const ACTIONS = {
   "api.created": { about: "API", means: "An API was added to the directory" },
   "api.updated": { about: "API", means: "An API in the directory was changed" },
   "api.removed": { about: "API", means: "An API was removed from the directory; its tokens ended" },
+  "operator.confirmed": {
+    about: "account",
+    means: "The new second factors of an operator were confirmed, so that they open the console",
+  },
   "token.created": {
     about: "token",
     means: "An administration token was made: its `role`, its `service` and when it runs out",

@@ -13,6 +13,7 @@ import type { RecordStore } from "../../adapters/record-store.ts";
 import type { Administrator } from "../../administration/administrator.ts";
 import { createPerform, type Perform, type PerformServices } from "../../administration/perform.ts";
 import { openApiDocument } from "../../administration/open-api.ts";
+import { createOperators } from "../../administration/operators.ts";
 import { createTokens } from "../../administration/tokens.ts";
 import { createRest } from "../../administration/rest/rest.ts";
 import { type SignInServiceConfig } from "../../config/input.ts";
@@ -126,6 +127,7 @@ export async function openAdministration(
     audit,
     keys: createKeys(keys, () => storage.secrets.read()),
     tokens: createTokens(base).calls,
+    operators: createOperators(below).calls,
   };
   const taken: AdministrationStage["taken"] = [];
   const full = new Set<string>();

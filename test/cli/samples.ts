@@ -13,6 +13,7 @@ import {
 } from "../../records/factors/factor-kinds.ts";
 import { INVITATION } from "../../records/people/invitation-kinds.ts";
 import { TRIP } from "../../records/people/trip-kinds.ts";
+import { OPERATOR_CONFIRMATION } from "../../records/administration/operator-kinds.ts";
 import { TOKEN } from "../../records/administration/token-kinds.ts";
 import { IDEMPOTENCY } from "../../records/administration/idempotency-kinds.ts";
 import { MAIL, REFUSED_MAIL, type StoredMail } from "../../records/people/mail-kinds.ts";
@@ -259,6 +260,7 @@ function factors(index: number, now: number): RecordData[] {
     repeatable(index, now),
     invitation(index, now),
     administrationToken(index, now),
+    OPERATOR_CONFIRMATION.record({ sub: text(index), confirmed_at: Math.floor(now / 1000) }),
   ];
 }
 

@@ -85,6 +85,7 @@ const AFTER_RESTORE: Readonly<Record<string, "kept" | "removed" | Change>> = {
   // What it made may be gone.
   idempotency: "removed",
   "administration-token": "removed",
+  "operator-confirmation": "removed",
   "passkey-domain": "kept",
   // Codes and tokens end with the generations of the account and the epochs of client and API as well, wherever they are.
   grant: "removed",

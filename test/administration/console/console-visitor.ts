@@ -73,6 +73,8 @@ export async function openConsole(options: RunningOptions = {}): Promise<Running
   for (const operator of Object.values(OPERATORS)) {
     await accounts.import({ ...operator, email_verified: true });
     await accounts.addApp(operator.sub, { secret: SECRET });
+    // It is new.
+    await running.service.operators.confirm(operator.sub);
   }
   const url = await serveConsole(running);
   return {

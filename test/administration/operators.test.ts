@@ -1,0 +1,104 @@
+/** Operators whose first second factor is new: somebody who knows nothing but their password could have added it. */
+import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { type ConsoleOperators, createOperators } from "../../administration/operators.ts";
+import { readConfiguration } from "../../config/read.ts";
+import { Browser } from "../../testing/browser/browser.ts";
+import { TestClock } from "../../testing/test-clock.ts";
+import { beforeTests } from "../closing.ts";
+import { OPERATOR } from "../flows/running-service.ts";
+import { enter, SECRET, serveConsole } from "./console/console-visitor.ts";
+import { startAdministered } from "./listener-stage.ts";
+
+const DAY = 86_400;
+const PERSON = "0a000000-0000-4000-8000-000000000009";
+const clock = new TestClock();
+const { sub } = OPERATOR;
+const running = beforeTests(() => startAdministered({ config: { clock, operators: { [sub]: "support" } } }));
+let operators: ConsoleOperators;
+
+beforeAll(async () => {
+  const { service, storage } = running;
+  const { accounts, configuration } = service;
+  await accounts.import({ ...OPERATOR, email_verified: true });
+  await accounts.import({ sub: PERSON, email: "person@example.org", password: "the password of a person" });
+  operators = createOperators({ accounts: accounts as never, clock, configuration, storage });
+});
+beforeEach(async () => {
+  await running.service.accounts.removeFactors(sub);
+  clock.advance(1);
+});
+
+const access = (): Promise<string> => operators.mayOpenConsole({ sub });
+const addApp = (): Promise<unknown> => running.service.accounts.addApp(sub, { secret: SECRET });
+
+describe("the console", () => {
+  it("opens with a first factor after 24 hours [D-ADM-93]", async () => {
+    await expect(access()).resolves.toBe("no_factor");
+    await addApp();
+    await expect(access()).resolves.toBe("factor_too_new");
+    clock.advance(DAY - 1);
+    await expect(access()).resolves.toBe("factor_too_new");
+    clock.advance(1);
+    await expect(access()).resolves.toBe("yes");
+  });
+
+  it("opens before that once it is confirmed, and not for one that is added later [D-ADM-93]", async () => {
+    await addApp();
+    await running.service.operators.confirm(sub);
+    await expect(access()).resolves.toBe("yes");
+    await running.service.accounts.removeFactors(sub);
+    await expect(access()).resolves.toBe("no_factor");
+    clock.advance(1);
+    await addApp();
+    await expect(access()).resolves.toBe("factor_too_new");
+    const { items } = await running.service.audit.list({ action: "operator.confirmed" });
+    expect(items[0]).toMatchObject({ subject: sub, outcome: "success" });
+  });
+
+  it("opens at once in the demo", async () => {
+    await addApp();
+    const { accounts } = running.service;
+    const configuration = readConfiguration({
+      deployments: { openid: { url: "http://127.0.0.1:1" } },
+      admin: { url: "http://127.0.0.1:2", environment: "demo" },
+      operators: { [sub]: "support" },
+    });
+    const demo = createOperators({
+      accounts: accounts as never,
+      clock,
+      configuration,
+      storage: running.storage,
+    });
+    await expect(demo.mayOpenConsole({ sub })).resolves.toBe("yes");
+  });
+
+  it("lets nobody in with a new factor, and everybody whose factor was confirmed [D-ADM-93]", async () => {
+    await addApp();
+    const url = await serveConsole(running);
+    const browser = await enter(await new Browser().get(url), OPERATOR, clock.now());
+    expect([browser.status, browser.url.origin]).toEqual([403, url]);
+    await running.service.operators.confirm(sub);
+    clock.advance(60);
+    const again = await enter(await new Browser().get(`${url}/services`), OPERATOR, clock.now());
+    expect([again.status, again.url.origin]).toEqual([200, url]);
+  });
+});
+
+describe("a confirmation", () => {
+  it("is for operators with a factor only", async () => {
+    const { service } = running;
+    await expect(service.operators.confirm(sub)).rejects.toMatchObject({ code: "not_applicable" });
+    await service.accounts.addApp(PERSON, { secret: SECRET });
+    await expect(service.operators.confirm(PERSON)).rejects.toMatchObject({ code: "not_applicable" });
+    await expect(service.operators.confirm(crypto.randomUUID())).rejects.toMatchObject({ code: "not_found" });
+  });
+
+  it("can't be asked for over HTTP [D-ADM-93]", async () => {
+    const { token } = await running.service.tokens.create({ role: "administrator", expires: 600 });
+    const { status } = await fetch(`${running.admin}/v1/operators/${sub}/confirm`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}` },
+    });
+    expect(status).toBe(404);
+  });
+});
