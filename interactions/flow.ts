@@ -63,13 +63,17 @@ export interface SubmittedTo {
   readonly isOpen: boolean;
 }
 
+/** The steps on the way to the console: nobody makes an account there, chooses a password or adds a factor. */
+const CONSOLE_STEPS: ReadonlySet<StepName> = new Set(["login", "second-factor", "review-methods", "terms"]);
+
 export function createSignInFlow(services: StepServices): SignInFlow {
   const { protocol, units, configuration, offers, links, devices } = services;
 
   /** @param wanted the step to show, if it is open. */
   function present(signIn: RunningSignIn, wanted: StepName | undefined): PresentStep {
     const first = firstStep(signIn, offers);
-    const isOpen = (name: StepName): boolean => STEPS[name].isOpen(signIn, offers);
+    const isOpen = (name: StepName): boolean =>
+      (signIn.operatorsOnly !== true || CONSOLE_STEPS.has(name)) && STEPS[name].isOpen(signIn, offers);
     const name = [wanted, signIn.state.step].find((each) => each !== undefined && isOpen(each)) ?? first;
     const pathOf = (each: StepName): string => (each === first ? signIn.path : `${signIn.path}/${each}`);
     const step = STEPS[name];

@@ -51,6 +51,7 @@ export const STEPS: Readonly<Record<StepName, Step>> = {
 /** The step that a sign-in begins with. */
 export function firstStep(signIn: RunningSignIn, offers: Offers): StepName {
   if (signIn.prompt === "consent" || signIn.prompt === "continue") return signIn.prompt;
+  if (signIn.operatorsOnly) return "login";
   if (signIn.prompt === "create" && offers.registration !== undefined) return "register";
   if (signIn.invited) return "invitation";
   if (signIn.account !== undefined) return "reauthenticate";

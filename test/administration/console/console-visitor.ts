@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import Koa from "koa";
 import type { OperatorRole } from "../../../config/operators.ts";
 import { Browser } from "../../../testing/browser/browser.ts";
+import { TestClock } from "../../../testing/test-clock.ts";
 import { totpCode } from "../../../testing/totp-code.ts";
 import { atEnd } from "../../closing.ts";
 import { type RunningOptions, type RunningService, startService } from "../../flows/running-service.ts";
@@ -36,20 +37,23 @@ export const OPERATORS: Readonly<Record<OperatorRole, OperatorAccount>> = {
 
 export interface RunningConsole {
   readonly running: RunningService;
+  readonly clock: TestClock;
   /** The address of the console. */
   readonly url: string;
-  /** A browser that is signed in to the console. */
+  /** A browser that is signed in to the console, at this path. */
   open(role?: OperatorRole, path?: string): Promise<Browser>;
+  /** Fills in the sign-in that is open. */
+  enter(browser: Browser, person: Pick<OperatorAccount, "username" | "password">): Promise<Browser>;
 }
 
 /** Serves a console beside a service. It closes at the end of the test or of the file. @returns its address. */
-export async function serveConsole(running: RunningService): Promise<string> {
+export async function serveConsole(running: RunningService, port: number = 0): Promise<string> {
   const server = createServer({ keepAliveTimeout: 0 });
   atEnd(() => {
     server.close();
     server.closeAllConnections();
   });
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  await new Promise<void>((resolve) => void server.listen(port, "127.0.0.1", resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const application = new Koa();
   application.use(running.service.administration({ url }));
@@ -59,15 +63,12 @@ export async function serveConsole(running: RunningService): Promise<string> {
 }
 
 /** Starts a service with an operator of each role, who have an authenticator app, and its console. */
-export async function openConsole(options: RunningOptions = {}): Promise<RunningConsole> {
+export async function openConsole({ config, ...options }: RunningOptions = {}): Promise<RunningConsole> {
+  const clock = new TestClock();
+  const roles = Object.entries(OPERATORS).map(([role, { sub }]) => [sub, role as OperatorRole]);
   const running = await startService({
     ...options,
-    config: {
-      operators: Object.fromEntries(
-        Object.entries(OPERATORS).map(([role, { sub }]) => [sub, role as OperatorRole]),
-      ),
-      ...options.config,
-    },
+    config: { operators: Object.fromEntries(roles), clock, ...config },
   });
   const { accounts } = running.service;
   for (const operator of Object.values(OPERATORS)) {
@@ -76,24 +77,30 @@ export async function openConsole(options: RunningOptions = {}): Promise<Running
     // It is new.
     await running.service.operators.confirm(operator.sub);
   }
+  // A first factor opens the console after a day.
+  clock.advance(90_000);
   const url = await serveConsole(running);
   return {
     running,
+    clock,
     url,
     async open(role = "administrator", path = "/") {
       const browser = new Browser();
       await browser.get(url + path);
-      return enter(browser, OPERATORS[role], running.service.configuration.clock.now());
+      return enter(browser, clock, OPERATORS[role]);
     },
+    enter: (browser, person) => enter(browser, clock, person),
   };
 }
 
-/** Fills in the name and the password, and then the code of the app. */
-export async function enter(
+/** Fills in the name and the password, and then the code of the app, which works once. */
+async function enter(
   browser: Browser,
+  clock: TestClock,
   { username, password }: Pick<OperatorAccount, "username" | "password">,
-  now: number,
 ): Promise<Browser> {
   await browser.submit(browser.form("password"), { username, password });
-  return browser.submit(browser.forms()[0], { code: totpCode(SECRET, now) });
+  clock.advance(30);
+  const [form] = browser.forms();
+  return browser.hasForm("code") ? browser.submit(form, { code: totpCode(SECRET, clock.now()) }) : browser;
 }
