@@ -194,7 +194,9 @@ export function createPerform(services: PerformServices): Perform {
     const { noun, row, target } = asked;
     const result = await call(asked);
     if (result === undefined) throw missing();
-    if (row.target[0] === "sub") await noteLook(who, target[0] ?? "", origin);
+    // What the address says instead of a person's identifier gets into no record.
+    const [sub = ""] = row.target[0] === "sub" ? target : [];
+    if (sub !== "" && (await calls.accounts.find(sub)) !== undefined) await noteLook(who, sub, origin);
     return row === recordRow(noun) ? shown(who, noun, result) : { result };
   }
 
