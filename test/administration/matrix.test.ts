@@ -151,7 +151,7 @@ async function stored(): Promise<string> {
     kinds.map((kind) => stage.storage.records.store.scan(kind, undefined, 1_000)),
   );
   return JSON.stringify(
-    all.map(({ records }) => records.map(({ key, version }) => [key, version]).toSorted()),
+    all.map(({ records }) => records.map(({ key, version }) => `${key} ${version}`).toSorted()),
   );
 }
 
