@@ -1,7 +1,7 @@
 /** `npm run docs` writes the generated files. With `--check`, it only lists the outdated ones. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { administrationDocument } from "./administration.ts";
+import { administrationDocument, administrationPage } from "./administration.ts";
 import { commandLinePage } from "./command-line.ts";
 import { configurationPage, configurationSchemaFile, seedPage } from "./configuration.ts";
 import { eventsPage, eventsSchemaFile } from "./events.ts";
@@ -31,6 +31,7 @@ export const pages: readonly Page[] = [
   // The reference of the commands reads it.
   operationTexts,
   administrationDocument,
+  administrationPage,
   auditPage,
   clientsPage,
   commandLinePage,

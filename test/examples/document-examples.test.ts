@@ -458,6 +458,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "README.md 4": "docs.test.ts and installed-documents.test.ts",
   "docs/adding-a-kind.md 1": "records/adding-a-kind.test.ts",
   "docs/adding-a-kind.md 2": "a line of a list: records/adding-a-kind.test.ts adds it",
+  "docs/administration.md 1": "docs.test.ts compiles it; administration/client.test.ts makes the same calls",
   "docs/developing-a-ui.md 4": "developing.test.ts and installed-documents.test.ts",
   "docs/developing-a-ui.md 6":
     "Next.js, which is not installed for the tests: developing.test.ts compares it with Vite's",
