@@ -128,9 +128,8 @@ const ROWS: Readonly<Record<EventType, EventRow>> = {
     when: "an account is created by an operator or a program; for an import only when it asks for events",
     tells: { services },
     example: { services: ["1"] },
-    ofChange: ({ before, after, action, isAnnounced }) => {
+    ofChange: ({ before, after, action }) => {
       if (before !== undefined || after === undefined || action === "account.registered") return [];
-      if (action === "account.imported" && isAnnounced !== true) return [];
       return [{ services: Object.keys(after.services).toSorted() }];
     },
   },

@@ -192,6 +192,8 @@ export function createWebhooks(
     ofChange(step, at) {
       const account = step.after ?? step.before;
       if (taken.length === 0 || account === undefined) return [];
+      // An import says whether anybody is told, also of what it changes.
+      if (step.action === "account.imported" && step.isAnnounced !== true) return [];
       const { sub, user_id } = account;
       let values: Happened["values"] | undefined;
       return taken.flatMap((type) =>

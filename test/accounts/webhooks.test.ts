@@ -67,6 +67,21 @@ describe("the events of an account", () => {
     expect((await events(domain))[0]?.data).toMatchObject({ services: [], invitation: "inv_1" });
   });
 
+  it("of an import are sent only when it asks, also those of what it changes [D-EVENT-3]", async () => {
+    const domain = await open();
+    const { sub } = await domain.accounts.import({ email: "ada@example.com" });
+    const after = (await domain.accounts.record(sub))!;
+    const before = { ...after, name: "Ada" };
+    const typesWith = (step: object) =>
+      domain.webhooks
+        .ofChange({ before: undefined, after, action: "account.imported", ...step }, START)
+        .map(({ type }) => type);
+    expect([typesWith({}), typesWith({ before })]).toEqual([[], []]);
+    expect(typesWith({ isAnnounced: true })).toEqual(["account.created"]);
+    expect(typesWith({ isAnnounced: true, before })).toEqual(["account.updated"]);
+    expect(await typesOf(domain)).toEqual([]);
+  });
+
   it("are none if the change is not committed, and none twice after a conflict [D-EVENT-1]", async () => {
     let tries = 0;
     const failing = await open({
