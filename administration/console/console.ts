@@ -1,6 +1,6 @@
 /** The console: finds the page of a request, who asks, and what they may see; and answers in the frame. */
 import { allows } from "../../config/operators.ts";
-import { ERRORS, SignInError, StorageUnavailable } from "../../core/errors.ts";
+import { ERRORS, InvalidArgument, SignInError, StorageUnavailable } from "../../core/errors.ts";
 import { packageVersion } from "../../core/package-version.ts";
 import { createEncrypter, createSigner, deriveKey, hmac } from "../../core/sealing.ts";
 import { securityHeaders } from "../../core/security-headers.ts";
@@ -225,6 +225,7 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
       return said("storage", 503, text, { retryAfter: 60, locals: { texts: [text], next: again } });
     }
     if (error instanceof EndpointError) return said("form", error.status, t("admin.problem.form"));
+    if (error instanceof InvalidArgument) return said("other", 422, t("admin.problem.invalid_argument"));
     if (!(error instanceof SignInError)) throw error;
     const role = t(`admin.role.${operator.who.role}`);
     const { code } = error;

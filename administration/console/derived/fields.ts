@@ -272,10 +272,15 @@ export function inputFrom(
   for (const [group, inner] of groups) {
     const was = record?.[group] ?? null;
     if (Object.keys(inner).length > 0 && !isSame(inner, was)) input[group] = inner;
-    else if (Object.keys(inner).length === 0 && isChange && was !== null) input[group] = null;
+    else if (Object.keys(inner).length === 0 && isChange && was !== null && isRemovable(row, group))
+      input[group] = null;
   }
   return input;
 }
+
+/** Whether a change may remove a member. */
+const isRemovable = (row: AnyRow, name: string): boolean =>
+  membersOf(row)[name]?.safeParse(null).success === true;
 
 /** Whether a form says about the members of an object what the record says. */
 function isSame(inner: Readonly<Record<string, unknown>>, was: unknown): boolean {

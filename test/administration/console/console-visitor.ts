@@ -20,7 +20,7 @@ export interface OperatorAccount {
   readonly name: string;
 }
 
-const person = (digit: string, username: string): OperatorAccount => ({
+const operatorAs = (digit: string, username: string): OperatorAccount => ({
   sub: `${digit}f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f`,
   email: `${username}@example.com`,
   username,
@@ -29,10 +29,10 @@ const person = (digit: string, username: string): OperatorAccount => ({
 });
 
 export const OPERATORS: Readonly<Record<OperatorRole, OperatorAccount>> = {
-  administrator: person("1", "zofia"),
-  support: person("2", "grace"),
-  viewer: person("3", "vera"),
-  deliveries: person("4", "dan"),
+  administrator: operatorAs("1", "zofia"),
+  support: operatorAs("2", "grace"),
+  viewer: operatorAs("3", "vera"),
+  deliveries: operatorAs("4", "dan"),
 };
 
 export interface RunningConsole {
@@ -80,6 +80,10 @@ export async function openConsole({ config, ...options }: RunningOptions = {}): 
   // A first factor opens the console after a day.
   clock.advance(90_000);
   const url = await serveConsole(running);
+  const signIn: RunningConsole["enter"] = (browser, person) => {
+    clock.advance(30);
+    return enter(browser, person, clock.now());
+  };
   return {
     running,
     clock,
@@ -87,20 +91,19 @@ export async function openConsole({ config, ...options }: RunningOptions = {}): 
     async open(role = "administrator", path = "/") {
       const browser = new Browser();
       await browser.get(url + path);
-      return enter(browser, clock, OPERATORS[role]);
+      return signIn(browser, OPERATORS[role]);
     },
-    enter: (browser, person) => enter(browser, clock, person),
+    enter: signIn,
   };
 }
 
-/** Fills in the name and the password, and then the code of the app, which works once. */
-async function enter(
+/** Fills in the name and the password, and then the code of the app, if it is asked for. A code works once. */
+export async function enter(
   browser: Browser,
-  clock: TestClock,
   { username, password }: Pick<OperatorAccount, "username" | "password">,
+  now: number,
 ): Promise<Browser> {
   await browser.submit(browser.form("password"), { username, password });
-  clock.advance(30);
   const [form] = browser.forms();
-  return browser.hasForm("code") ? browser.submit(form, { code: totpCode(SECRET, clock.now()) }) : browser;
+  return browser.hasForm("code") ? browser.submit(form, { code: totpCode(SECRET, now) }) : browser;
 }

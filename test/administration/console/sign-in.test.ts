@@ -26,6 +26,24 @@ const said = ({ html, title, status }: Browser) => ({
 const consoleCookies = (browser: Browser) =>
   browser.jar.all().filter(({ name }) => name.includes("sis_admin_") && !name.includes("signing_in"));
 
+/** A sign-in that has been completed at the service: where it leads, in the browser that began it. */
+async function answered(): Promise<{ readonly browser: Browser; readonly to: URL }> {
+  const browser = new Browser({ stopAt: `${console.url}/callback` });
+  await browser.get(`${console.url}/clients`);
+  await console.enter(browser, OPERATORS.administrator);
+  return { browser, to: browser.location ?? new URL("about:blank") };
+}
+
+/** Whether this browser is still signed in. */
+const isIn = async (browser: Browser): Promise<boolean> =>
+  isInside(await browser.get(`${console.url}/clients`));
+
+/** Whether the forged form has done something. */
+const isThere = async (): Promise<boolean> =>
+  (await console.running.service.directory.groups.find("forged")) !== undefined;
+
+const token = (page: Browser): string => new Map(page.form("name").fields).get("csrf") ?? "";
+
 describe("who comes in", () => {
   it("an operator signs in with two factors, and comes to the page that was wanted [D-ADM-110]", async () => {
     const browser = await console.open("administrator", "/clients");
@@ -89,14 +107,6 @@ describe("who comes in", () => {
 });
 
 describe("the answer of the service", () => {
-  /** A sign-in that has been completed at the service: where it leads, in the browser that began it. */
-  async function answered(): Promise<{ readonly browser: Browser; readonly to: URL }> {
-    const browser = new Browser({ stopAt: `${console.url}/callback` });
-    await browser.get(`${console.url}/clients`);
-    await console.enter(browser, OPERATORS.administrator);
-    return { browser, to: browser.location ?? new URL("about:blank") };
-  }
-
   it.each<[string, (given: { readonly browser: Browser; readonly to: URL }) => Promise<Browser>]>([
     ["in another browser", async ({ to }) => newBrowser().get(to)],
     [
@@ -138,15 +148,11 @@ describe("the answer of the service", () => {
     const { browser, to } = await answered();
     const cookie = browser.jar.header(to);
     const sent = await Promise.all([1, 2].map(() => fetch(to, { redirect: "manual", headers: { cookie } })));
-    expect(sent.map(({ status }) => status).toSorted()).toEqual([303, 403]);
+    expect(new Set(sent.map(({ status }) => status))).toEqual(new Set([303, 403]));
   });
 });
 
 describe("how it ends", () => {
-  /** Whether this browser is still signed in. */
-  const isIn = async (browser: Browser): Promise<boolean> =>
-    isInside(await browser.get(`${console.url}/clients`));
-
   it("after half an hour without a request, and after 12 hours in any case [D-ADM-116]", async () => {
     const idle = await console.open();
     console.clock.advance(29 * 60);
@@ -235,9 +241,6 @@ describe("the cookie", () => {
 
 describe("a form counts", () => {
   const create = { key: "forged", name: "Forged" };
-  const isThere = async (): Promise<boolean> =>
-    (await console.running.service.directory.groups.find("forged")) !== undefined;
-
   /** Sends the form that creates a group, with changed headers and fields. */
   async function send(
     browser: Browser,
@@ -259,7 +262,6 @@ describe("a form counts", () => {
   it("only with its token, of this sign-in and this page, and from the console itself [D-ADM-121]", async () => {
     const browser = await console.open("administrator", "/groups?do=create");
     const other = await console.open("administrator", "/groups?do=create");
-    const token = (page: Browser): string => new Map(page.form("name").fields).get("csrf") ?? "";
     const elsewhere = await (
       await console.open("administrator", "/portals?do=create")
     ).get("/portals?do=create");
