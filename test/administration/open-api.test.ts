@@ -1,15 +1,17 @@
 /** The OpenAPI document: it follows from the rows, and tools for OpenAPI take it. */
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { expect, it } from "@jest/globals";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { generateSource } from "oazapfts";
 import { type AnyRow, type AnyTable, isOn } from "../../accounts/operations/operation.ts";
 import { type Json, openApiDocument } from "../../administration/open-api.ts";
 import { type Noun, routeOf, rowsOf, TABLES } from "../../administration/tables.ts";
+import { openAdministration } from "./stage.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const FILE = join(ROOT, "docs/administration.openapi.json");
@@ -82,8 +84,8 @@ it("says of every value what it is, and nothing that our schemas say to themselv
   expect(
     all.filter(([, schema]) => ours.some((each) => typeof schema[each] === "string")).map(([at]) => at),
   ).toEqual([]);
-  const text = JSON.stringify(document);
-  expect(text).not.toMatch(/9007199254740991|\$defs/u);
+  const whole = JSON.stringify(document);
+  expect(whole).not.toMatch(/9007199254740991|\$defs/u);
   // What is kept secret is in no answer.
   const { schemas } = document["components"] as { readonly schemas: Readonly<Record<string, Schema>> };
   for (const [name, { properties = {} }] of Object.entries(schemas))
@@ -119,7 +121,7 @@ it("has an operation that is added to a table, with its role, input, output and 
   });
 });
 
-it("makes a client that compiles [D-ADM-2]", async () => {
+it("makes a client that compiles, and works [D-ADM-2]", async () => {
   const folder = await mkdtemp(join(tmpdir(), "sign-in-openapi-"));
   try {
     await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
@@ -150,6 +152,25 @@ it("makes a client that compiles [D-ADM-2]", async () => {
         .filter((line) => /^\S/u.test(line)),
     ).toEqual([expect.stringMatching(/^wrong\.ts\(2,30\): error TS2353: .*'nom'/u)]);
     expect(status).not.toBe(0);
+    const stage = await openAdministration();
+    await writeFile(
+      join(folder, "run.ts"),
+      `import { accountsCreate, accountsFind, accountsUnassign, defaults, servicesCreate } from "./client.ts";
+       const [, , baseUrl, token] = process.argv;
+       Object.assign(defaults, { baseUrl, headers: { Authorization: \`Bearer \${token}\` } });
+       const service = await servicesCreate({ key: "news", name: "News" });
+       const made = await accountsCreate({ email: "ada@example.com" });
+       const found = await accountsFind(made.data.sub);
+       const again = await accountsCreate({ email: "ada@example.com" });
+       const gone = await accountsUnassign(made.data.sub, ["news", "other"]);
+       console.log(JSON.stringify([service.status, made.status, found.data, again.data.code, gone.status]));`,
+    );
+    const token = stage.tokenOf({ role: "administrator" });
+    const child = spawn(process.execPath, [join(folder, "run.ts"), stage.base, token]);
+    const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    expect(err).not.toMatch(/Error/u);
+    const [account] = (await stage.accounts.list()).items;
+    expect(JSON.parse(out)).toEqual([201, 201, account, "name_taken", 404]);
   } finally {
     await rm(folder, { recursive: true });
   }
