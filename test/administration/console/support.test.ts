@@ -3,12 +3,14 @@ import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { MailMessage } from "../../../config/mail.ts";
 import type { OperatorRole } from "../../../config/operators.ts";
 import type { Browser } from "../../../testing/browser/browser.ts";
+import { TestClock } from "../../../testing/test-clock.ts";
 import { openConsole, OPERATORS, type RunningConsole, SECRET } from "./console-visitor.ts";
 
 const sent: MailMessage[] = [];
+const clock = new TestClock();
 let console: RunningConsole;
 beforeAll(async () => {
-  console = await openConsole({ config: { mail: async (message) => void sent.push(message) } });
+  console = await openConsole({ config: { clock, mail: async (message) => void sent.push(message) } });
 });
 
 /** One browser for each role: signing in costs more than anything here. */
@@ -291,6 +293,27 @@ describe("the page of a person", () => {
     expect(await auditOf(one.sub, "account.disabled")).toEqual([]);
     expect(await post(`/people/${one.sub}?do=disable`, { csrf: right ?? "" })).toBe(303);
   });
+});
+
+it.each([
+  ["the account", (sub: string) => console.running.service.accounts.disable(sub)],
+  ["the session", (sub: string) => console.running.service.accounts.endSessions(sub)],
+  ["the factor", (sub: string) => console.running.service.accounts.removeFactors(sub)],
+])("does nothing for an operator who has lost %s while a page is open [D-ADM-159]", async (_what, lose) => {
+  const { accounts } = console.running.service;
+  const person = await somebody();
+  // A code of the app works once.
+  clock.advance(31);
+  const admin = await console.open("administrator", `/people/${person.sub}?do=disable`);
+  await lose(OPERATORS.administrator.sub);
+  await act(admin);
+  expect(admin.title).not.toContain("person");
+  expect(admin.url.origin).not.toBe(console.url);
+  expect((await accounts.find(person.sub))?.disabled).toBe(false);
+  await accounts.enable(OPERATORS.administrator.sub);
+  browsers.delete("administrator");
+  if ((await accounts.factors(OPERATORS.administrator.sub))?.app === null)
+    await accounts.addApp(OPERATORS.administrator.sub, { secret: SECRET });
 });
 
 describe("the audit", () => {
