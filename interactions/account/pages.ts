@@ -2,7 +2,7 @@
 import type { ServiceContext } from "../../provider/exchange.ts";
 import type { AccountHandler, AccountPage, AccountRequest } from "../../provider/pages.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import { allows, type OperatorRole, roleOf, type RoleRule } from "../../config/operators.ts";
+import { allows, isOperator, type OperatorRole, roleOf, type RoleRule } from "../../config/operators.ts";
 import { hasShownSecondFactor } from "../../provider/authentication.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import { devicePage } from "./device.ts";
@@ -15,6 +15,7 @@ import { overviewPage } from "./overview.ts";
 import { newFactorPages } from "./new-factor.ts";
 import { passwordPage } from "./password.ts";
 import { createPersonPages, type PersonPage, type PersonServices } from "./person-pages.ts";
+import { seeOther } from "../answers.ts";
 import { profilePage } from "./profile.ts";
 import { servicesPage } from "./services.ts";
 import { sessionsPage } from "./sessions.ts";
@@ -80,7 +81,7 @@ function createOperatorPages(
     gate,
     configuration,
   }: Pick<PersonServices, "pages" | "gate"> & {
-    readonly configuration: Pick<Configuration, "operators" | "profile">;
+    readonly configuration: Pick<Configuration, "admin" | "operators" | "profile">;
   },
   operatorPages: readonly OperatorPage[],
 ): readonly AccountPage[] {
@@ -98,10 +99,21 @@ function createOperatorPages(
         return gate.demandSecondFactor(ctx, request);
       return handler(ctx, request, { ...person, role });
     };
+  const { admin } = configuration;
+  /** The console is elsewhere: operators are led there, and nobody else learns that there is one. */
+  const elsewhere: AccountHandler = async (ctx) => {
+    const person = await gate.find(ctx);
+    if (admin === undefined || person === undefined || !isOperator(configuration, person.account.sub))
+      return pages.error(ctx, { status: 404, error: "not_found" });
+    return seeOther(ctx, admin.url);
+  };
   return operatorPages.map(({ path, methods, needs }) => ({
     path,
     methods: Object.fromEntries(
-      Object.entries(methods).map(([method, handler]) => [method, guarded(handler, needs)]),
+      Object.entries(methods).map(([method, handler]) => [
+        method,
+        admin === undefined ? guarded(handler, needs) : elsewhere,
+      ]),
     ),
   }));
 }

@@ -5,6 +5,7 @@ import { readConfiguration } from "../../config/read.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { beforeTests } from "../closing.ts";
+import { signedIn } from "../flows/clients.ts";
 import { OPERATOR } from "../flows/running-service.ts";
 import { enter, SECRET, serveConsole } from "./console/console-visitor.ts";
 import { startAdministered } from "./listener-stage.ts";
@@ -100,5 +101,31 @@ describe("a confirmation", () => {
       headers: { authorization: `Bearer ${token}` },
     });
     expect(status).toBe(404);
+  });
+});
+
+describe("the address of the console below a deployment", () => {
+  it("leads operators who are signed in to admin.url, and is unknown to everybody else [D-ADM-94]", async () => {
+    const paths = ["deliveries", "deliveries/receivers", "deliveries/msg_1", "people", `people/${PERSON}`];
+    const operator = await signedIn(running.openid, OPERATOR);
+    const person = await signedIn(running.openid, {
+      username: "person@example.org",
+      password: "the password of a person",
+    });
+    const answers: unknown[] = [];
+    for (const by of [operator, person, new Browser()])
+      for (const path of paths)
+        for (const method of ["GET", "POST"]) {
+          const url = new URL(`${running.openid}/account/${path}`);
+          const headers = { cookie: by.jar.header(url), accept: "text/html", origin: url.origin };
+          const answer = await fetch(url, { method, redirect: "manual", headers });
+          answers.push([by === operator, answer.status, answer.headers.get("location")]);
+        }
+    const isOperator = [true, 303, `${running.admin}/`];
+    const isNobody = [false, 404, null];
+    expect(answers).toEqual([
+      ...Array.from({ length: 10 }, () => isOperator),
+      ...Array.from({ length: 20 }, () => isNobody),
+    ]);
   });
 });
