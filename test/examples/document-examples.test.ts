@@ -165,9 +165,9 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     expect(items).toContainEqual(expect.objectContaining({ action: "account.updated" }));
   },
 
-  async "docs/audit.md 2"() {
+  async "docs/audit.md 3"() {
     const { service, bob } = running;
-    await snippet("docs/audit.md 2", { service, sub: bob.sub });
+    await snippet("docs/audit.md 3", { service, sub: bob.sub });
     const { items: records } = await service.audit.list({ account: bob.sub });
     expect(records[0]).toMatchObject({ action: "account.disabled", actor: { id: "support-desk" } });
     await service.accounts.enable(bob.sub);
