@@ -87,6 +87,11 @@ interface Row {
   readonly info: { readonly lines: number };
 }
 
+/** The stream keeps chunks until the parser takes them. */
+async function* copiesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  for await (const chunk of chunks) yield Buffer.from(chunk);
+}
+
 /** The rows after the first. */
 export async function* csvItems(chunks: AsyncIterable<Buffer>, known: Known): AsyncGenerator<FileItem> {
   const skipped: FileItem[] = [];
@@ -101,7 +106,7 @@ export async function* csvItems(chunks: AsyncIterable<Buffer>, known: Known): As
       void skipped.push({ line: Number(error?.["lines"] ?? 0), problem: "is not valid CSV" }),
   });
   // Whoever ends first ends the other; an error comes out of the rows.
-  pipeline(Readable.from(chunks, { objectMode: false }), parser, () => undefined);
+  pipeline(Readable.from(copiesOf(chunks), { objectMode: false }), parser, () => undefined);
   let columns: readonly string[] | undefined;
   for await (const { record, info } of parser as AsyncIterable<Row>) {
     yield* skipped.splice(0);

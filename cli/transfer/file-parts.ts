@@ -47,7 +47,8 @@ class Collected {
   add(bytes: Buffer): void {
     this.#size += bytes.length;
     if (this.#size > MAX_PART_BYTES) this.#chunks = [];
-    else this.#chunks.push(bytes);
+    // A copy, because the next chunk overwrites this one.
+    else this.#chunks.push(Buffer.from(bytes));
   }
 
   get isEmpty(): boolean {
@@ -95,7 +96,7 @@ export async function beginsList(
   while (first === undefined) {
     const next = await rest.next();
     if (next.done === true) break;
-    read.push(next.value);
+    read.push(Buffer.from(next.value));
     first = next.value.find((byte) => !isBlank(byte));
   }
   async function* again(): AsyncGenerator<Buffer> {
