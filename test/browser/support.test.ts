@@ -3,7 +3,6 @@ import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import type { MailMessage } from "../../config/mail.ts";
 import { AUTHENTICATOR_APP } from "../../records/factors/factor-kinds.ts";
-import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import {
   openConsole,
@@ -15,12 +14,11 @@ import { heading, signIn, useBrowser, violations } from "./chromium.ts";
 
 const browser = useBrowser();
 const sent: MailMessage[] = [];
-const clock = new TestClock();
 let console: RunningConsole;
 let ada: string;
 
 beforeAll(async () => {
-  console = await openConsole({ config: { clock, mail: async (message) => void sent.push(message) } });
+  console = await openConsole({ config: { mail: async (message) => void sent.push(message) } });
   ada = console.running.ada.sub;
   const { accounts } = console.running.service;
   await accounts.addApp(ada, { secret: SECRET });
@@ -36,10 +34,10 @@ beforeAll(async () => {
 async function support(options: { readonly javaScriptEnabled?: boolean } = {}): Promise<Page> {
   const page = await browser.newPage(options);
   // A code of the app works once.
-  clock.advance(31);
+  console.clock.advance(31);
   await page.goto(`${console.url}/people`);
   await signIn(page, OPERATORS.support);
-  await page.locator("[name=code]").first().fill(totpCode(SECRET, clock.now()));
+  await page.locator("[name=code]").first().fill(totpCode(SECRET, console.clock.now()));
   await page.keyboard.press("Enter");
   await page.waitForURL(`${console.url}/people`);
   return page;

@@ -3,14 +3,12 @@ import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { MailMessage } from "../../../config/mail.ts";
 import type { OperatorRole } from "../../../config/operators.ts";
 import type { Browser } from "../../../testing/browser/browser.ts";
-import { TestClock } from "../../../testing/test-clock.ts";
 import { openConsole, OPERATORS, type RunningConsole, SECRET } from "./console-visitor.ts";
 
 const sent: MailMessage[] = [];
-const clock = new TestClock();
 let console: RunningConsole;
 beforeAll(async () => {
-  console = await openConsole({ config: { clock, mail: async (message) => void sent.push(message) } });
+  console = await openConsole({ config: { mail: async (message) => void sent.push(message) } });
 });
 
 /** One browser for each role: signing in costs more than anything here. */
@@ -303,7 +301,7 @@ it.each([
   const { accounts } = console.running.service;
   const person = await somebody();
   // A code of the app works once.
-  clock.advance(31);
+  console.clock.advance(31);
   const admin = await console.open("administrator", `/people/${person.sub}?do=disable`);
   await lose(OPERATORS.administrator.sub);
   await act(admin);
