@@ -31,12 +31,13 @@ async function serve(more: object = {}) {
   return { server, admin, adminPort, deployment: `http://127.0.0.1:${port}` };
 }
 
+const ask = async (url: string): Promise<number> => (await fetch(url)).status;
+
 describe("the bundled server", () => {
   it("serves administration on a port of its own, prints it, and ends it with itself [D-ADM-85]", async () => {
     const { server, admin, adminPort, deployment } = await serve();
     await server.until(/listening on/);
     expect(server.output()).toContain(`administration on port ${adminPort} at ${admin}`);
-    const ask = async (url: string): Promise<number> => (await fetch(url)).status;
     await expect(ask(`${admin}/v1/keys`)).resolves.toBe(401);
     await expect(ask(`${admin}/health/live`)).resolves.toBe(200);
     await expect(ask(`${admin}/health`)).resolves.toBe(200);
