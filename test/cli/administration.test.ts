@@ -130,9 +130,7 @@ describe("the commands on a service", () => {
     await expect(office.objects("accounts", "list")).resolves.toEqual(all);
     await expect(office.objects("accounts", "list", "--limit", "2")).resolves.toEqual(all.slice(0, 2));
     const { out } = await office.here(["accounts", "list", "--limit", "1", "--config", office.config]);
-    expect(out).toMatch(
-      /^user_id +sub +email +username +surname +disabled\n\d+ +[0-9a-f-]{36}( +\S+){3} +false\n$/u,
-    );
+    expect(out).toMatch(/^user_id .* surname +disabled\n\d+ +[\w-]{36}( +\S+){3} +false\n$/u);
   });
 
   it("set a password that is typed twice, or comes from standard input, and never show it [D-CLI-2]", async () => {
