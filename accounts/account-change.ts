@@ -44,6 +44,7 @@ type Services = Pick<
 type OtherAction =
   | "account.attributes_pruned"
   | "account.viewed"
+  | "account.data_exported"
   | "account.browser_remembered"
   | "account.browser_forgotten"
   | "account.recovery_code_used";

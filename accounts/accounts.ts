@@ -28,6 +28,7 @@ import { createConsents } from "./clients/consents.ts";
 import { type Account, type Accounts, accounts } from "./operations/accounts.ts";
 import { facade, type Handlers } from "./operations/operation.ts";
 import { requireRoles } from "./roles.ts";
+import { createAccountData } from "./support/account-data.ts";
 import { createAccountSupport } from "./support/account-support.ts";
 import { usesEmailCodes } from "./ways/ways.ts";
 import { putMarks, readMark, type SeedMark } from "./seed-marks.ts";
@@ -154,7 +155,7 @@ export function createAccounts(
     services,
   );
 
-  const operations: Handlers<typeof accounts.rows> = {
+  const operations: Omit<Handlers<typeof accounts.rows>, "data"> = {
     ...access.operations,
     ...ownership.operations,
     ...secondFactors.operations,
@@ -219,7 +220,7 @@ export function createAccounts(
   };
 
   return {
-    ...facade(accounts, operations),
+    ...facade(accounts, { ...operations, ...createAccountData(operations, services) }),
     ...access.internals,
     ...ownership.internals,
     ...createConsents(writer, directory, notices.deviceConnected),

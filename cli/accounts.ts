@@ -50,6 +50,12 @@ async function listFactors({ service, args, print }: Call, { target: [sub = ""] 
   else print.rows(factorRows(factors), FACTOR_COLUMNS);
 }
 
+/** As JSON, which people read as well: no table has room for it. */
+async function data({ service, args, context, by }: Call, { target: [sub = ""] }: Read): Promise<void> {
+  const all = await service.accounts.data(sub, by);
+  context.out.write(`${JSON.stringify(all, null, args.flag("json") ? 0 : 2)}\n`);
+}
+
 /** The checks as a table, the one that matters first. */
 async function diagnose({ service, args, print }: Call, { target: [sub = ""] }: Read): Promise<void> {
   const found = await service.accounts.diagnose(sub);
@@ -80,6 +86,7 @@ export const accountCommands: readonly Command[] = [
     setPassword,
     factors: listFactors,
     diagnose,
+    data,
   }),
   {
     words: ["accounts", "import"],

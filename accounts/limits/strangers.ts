@@ -278,5 +278,6 @@ export const ACTIONS_OF_STRANGERS: Readonly<Record<AuditAction, StrangerFact>> =
   "storage.restored": OPERATOR,
   "storage.reindexed": OPERATOR,
   "audit.exported": OPERATOR,
+  "account.data_exported": OPERATOR,
   "storage.promoted": OPERATOR,
 };

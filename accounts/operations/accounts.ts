@@ -16,6 +16,7 @@ import {
 } from "../account-schema.ts";
 import { anyString, exactly, flag, ruled } from "../arguments.ts";
 import { type FieldAnswers, PERSON_FIELD_NAMES, type PersonField } from "../profile-fields.ts";
+import type { AuditRecord } from "../../records/audit/audit-event.ts";
 import { roleNames } from "../roles.ts";
 import { searchProblem } from "../search/search-words.ts";
 import { described } from "../../config/documented-schema.ts";
@@ -72,6 +73,38 @@ const filters = exactly({
 /** Which accounts to list. All that is given has to hold. Default: all accounts. */
 export interface AccountFilter extends Readonly<z.input<typeof filters>> {}
 const accountFilter: z.ZodType<AccountFilter, AccountFilter> = filters;
+
+/** Everything about one person. Times are in seconds since the epoch. Secrets, hashes and keys are left out. */
+export interface AccountData {
+  readonly account: Account;
+  /** What the account has besides. */
+  readonly more: {
+    /** When each service was assigned. */
+    readonly services_since: Readonly<Record<string, number>>;
+    readonly terms_version: string | null;
+    readonly has_password: boolean;
+    readonly password_changed_at: number | null;
+    /** When the person was last asked to add a passkey. */
+    readonly passkey_offered_at: number | null;
+  };
+  readonly factors: unknown;
+  readonly identities: readonly unknown[];
+  readonly sessions: readonly unknown[];
+  /** Browsers that are not asked for a second factor. */
+  readonly remembered_browsers: readonly unknown[];
+  readonly consents: readonly unknown[];
+  /** The clients that hold tokens. */
+  readonly grants: readonly unknown[];
+  /** What waits for a code or link, and the changes that a link still undoes. */
+  readonly requests: readonly unknown[];
+  /** Mail that waits to be sent, without its codes and links. */
+  readonly mails: readonly unknown[];
+  readonly invitations: readonly unknown[];
+  /** Notifications about the person, with what receivers were told as long as it is kept. */
+  readonly deliveries: readonly unknown[];
+  /** What the person did, and what was done to the account. */
+  readonly audit: readonly AuditRecord[];
+}
 
 const pruned = exactly({
   /** How many accounts had such a value. */
@@ -376,6 +409,22 @@ export const accounts = operations("account", {
   ...factorRows,
   ...identityRows,
   ...supportRows,
+  /**
+   * Returns everything about one person, for a request of that person: see `docs/subject-access.md`.
+   *
+   * The account, second factors, linked accounts, sessions, consents, notifications, mail that waits, and the audit; no secrets.
+   *
+   * @throws NotFound if there is no such account.
+   */
+  data: operation({
+    ...CHANGES,
+    effect: "verb",
+    input: NONE,
+    output: z.custom<AccountData>(),
+    audit: ["account.data_exported"],
+    surfaces: ["library", "command"],
+    example: ANY,
+  }),
 });
 
 /**

@@ -109,6 +109,10 @@ const ACTIONS = {
   },
   "invitation.withdrawn": { about: "invitation", means: "An invitation was withdrawn" },
   "account.viewed": { about: "account", means: "An operator opened the page of an account in the console" },
+  "account.data_exported": {
+    about: "account",
+    means: "Everything about a person was exported, for a request of that person",
+  },
   "account.created": { about: "account", means: "An account was created" },
   "account.registered": {
     about: "account",
