@@ -53,6 +53,7 @@ export const PERSONAL_DATA: Readonly<Record<string, Place>> = {
   confirmation: "requests",
   invitation: "invitations",
   idempotency: { leftOut: "the `sub` alone, for a day" },
+  "operator-confirmation": { leftOut: "the `sub` of an operator, whose confirmation `audit` has" },
   grant: "grants",
   session: "sessions",
   interaction: RUNNING,
