@@ -86,7 +86,7 @@ export const invitations = operations("invitation", {
     audit: ["invitation.sent"],
     errors: ["name_taken", "already_exists", "unknown_reference", "not_applicable"],
     columns: [],
-    example: { target: [], input: { email: "grace@example.com", services: ["news"] } },
+    example: { target: [], input: { email: "hedy@example.com", services: ["news"] } },
   }),
   /**
    * Sends an invitation again, three times at most.

@@ -16,11 +16,9 @@ let folder: string;
 function rowOf(example: string): AnyRow | undefined {
   if (example.includes("--from-seed")) return undefined;
   const rows = (Object.keys(TABLES) as Noun[]).flatMap((noun) =>
-    Object.entries(rowsOf(noun))
-      .filter(([, row]) => isOn(row, "command"))
-      .map(([verb, row]) => [row.words ?? `${noun} ${kebab(verb)}`, row] as const),
+    Object.entries(rowsOf(noun)).map(([verb, row]) => [row.words ?? `${noun} ${kebab(verb)}`, row] as const),
   );
-  return rows.find(([words]) => `${example} `.startsWith(`${words} `))?.[1];
+  return rows.find(([words, row]) => isOn(row, "command") && `${example} `.startsWith(`${words} `))?.[1];
 }
 
 /** What does not fit in what a command printed as JSON: it is the output of the row, as the library returns it. */

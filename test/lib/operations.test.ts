@@ -50,7 +50,7 @@ const wordsOf = (noun: string, verb: string, { words }: AnyRow): string =>
 const commandFor = (noun: string, verb: string, row: AnyRow) =>
   COMMANDS.commands.find(({ words }) => `${wordsOf(noun, verb, row)} `.startsWith(`${words.join(" ")} `));
 
-describe.each(ROWS)("the operation %s", (_name, noun, verb, row) => {
+describe.each(ROWS)("the operation %s", (name, noun, verb, row) => {
   it("has columns that agree", () => {
     expect(row.example.target).toHaveLength(row.target.length);
     expect(inputOf(row).safeParse(row.example.input).error).toBeUndefined();
@@ -82,7 +82,10 @@ describe.each(ROWS)("the operation %s", (_name, noun, verb, row) => {
 
   it("is a command with an option for each member, and in the reference", () => {
     const command = commandFor(noun, verb, row);
-    if (!isOn(row, "command")) return expect(command).toBeUndefined();
+    // `accounts import` reads a file, and calls the operation for each line.
+    const expected =
+      name === "accounts.import" ? expect.objectContaining({ operands: expect.any(Array) }) : undefined;
+    if (!isOn(row, "command")) return expect(command).toEqual(expected);
     expect(command).toMatchObject({ summary: expect.stringMatching(/^\S.+[^.]$/u) });
     const forms = command?.options?.map(({ form }) => form).join(" ");
     for (const [member, schema] of Object.entries(membersOf(row))) {
