@@ -11,7 +11,8 @@ import { Client } from "pg";
 import { blocks, ROOT, textOf } from "../examples/documents.ts";
 import { bareEnvironment, freePorts, type Running, start } from "../examples/processes.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
-import { compose } from "./compose.ts";
+import { sendRaw } from "../administration/listener-stage.ts";
+import { administration, compose } from "./compose.ts";
 import { isInContext } from "./dockerfile.ts";
 import { newFolder } from "../closing.ts";
 
@@ -212,21 +213,29 @@ function variables(name: string, port: number): Record<string, string> {
   };
   for (const [file, text] of Object.entries(moved))
     writeFileSync(join(here, file), `${text}\n`, { mode: 0o600 });
-  const set = Object.entries(compose.services[name]?.environment ?? {}).map(([key, value]) => [
+  const added = administration.services[name]?.environment;
+  const set = Object.entries({ ...compose.services[name]?.environment, ...added }).map(([key, value]) => [
     key,
     value
       .replace("/run/secrets", here)
       .replace(/^\$\{SIGN_IN_URL:.*\}$/, "https://login.example")
-      .replace(/^\$\{SIGN_IN_NAME:.*\}$/, "Example"),
+      .replace(/^\$\{SIGN_IN_NAME:.*\}$/, "Example")
+      .replace(/^\$\{SIGN_IN_ADMIN_URL:.*\}$/, "https://admin.example")
+      .replace(/^\$\{SIGN_IN_OPERATORS:.*\}$/, "{}"),
   ]);
-  return { ...Object.fromEntries(set), PORT: String(port), SIGN_IN_METRICS_PORT: String(port + 1) };
+  const ports = { PORT: String(port), SIGN_IN_METRICS_PORT: String(port + 1) };
+  return {
+    ...Object.fromEntries(set),
+    ...ports,
+    ...(added !== undefined && { SIGN_IN_ADMIN_PORT: String(port + 2) }),
+  };
 }
 
 async function runs(
   name: "server" | "worker",
   words: readonly string[],
 ): Promise<[Running, Record<string, string>]> {
-  const env = variables(name, await freePorts(2));
+  const env = variables(name, await freePorts(3));
   const running = start("cli/main.ts", { args: words, env });
   await running.until(/health and metrics on port/);
   if (name === "server") await running.until(/listening on/);
@@ -254,6 +263,15 @@ describe("a server and a worker with these secrets", () => {
       const ready = await fetch(`http://127.0.0.1:${ofServer["PORT"]}/health`);
       expect([ready.status, await ready.json()]).toEqual([200, { ok: true }]);
       await command("services", "put", "news", "--name", "News");
+      // Administration is on the port that compose.admin.yml publishes, and only under its own name.
+      const admin = `http://127.0.0.1:${ofServer["SIGN_IN_ADMIN_PORT"]}`;
+      const statuses = ["admin.example", "login.example", "127.0.0.1"].map(async (host) => {
+        const lines = ["GET /v1/keys HTTP/1.1", `Host: ${host}`, "Connection: close"];
+        return (await sendRaw(admin, lines)).status;
+      });
+      expect(await Promise.all(statuses)).toEqual([401, 421, 421]);
+      const elsewhere = await fetch(`http://127.0.0.1:${ofServer["PORT"]}/v1/keys`);
+      expect(elsewhere.status).toBe(404);
       await command("accounts", "create", "--email", "ada@example.com");
       expect(await redis.watcher.call("ACL", "LOG")).toEqual([]);
       expect(server.output() + worker.output()).not.toMatch(/"level":[456]0/u);

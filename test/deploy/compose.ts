@@ -21,3 +21,9 @@ export const compose: {
   readonly secrets: Readonly<Record<string, { readonly file: string }>>;
   readonly networks: Readonly<Record<string, { readonly internal?: boolean }>>;
 } = parse(textOf("deploy/compose.yml"), { merge: true });
+
+/** What compose.admin.yml adds to it. */
+export const administration: {
+  readonly name: string;
+  readonly services: Readonly<Record<string, Required<Pick<ComposeService, "ports" | "environment">>>>;
+} = parse(textOf("deploy/compose.admin.yml"));

@@ -3,10 +3,11 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { copyFileSync, cpSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
+import { parse } from "yaml";
 import { blocks, ROOT, textOf } from "../examples/documents.ts";
 import { METRICS } from "../../core/metric-catalog.ts";
 import { programFor } from "../machine.mjs";
-import { compose } from "./compose.ts";
+import { administration, compose } from "./compose.ts";
 import { isInContext } from "./dockerfile.ts";
 import { newFolder } from "../closing.ts";
 
@@ -46,6 +47,35 @@ describe("the Dockerfile", () => {
     expect(text).toMatch(/^USER 1000:1000$/m);
     expect(text).toMatch(/^STOPSIGNAL SIGTERM$/m);
     expect(text).not.toMatch(/curl|wget|apt-get/);
+  });
+});
+
+describe("the ports of the image", () => {
+  const [, exposed = ""] = /^EXPOSE (.+)$/mu.exec(textOf("deploy/Dockerfile")) ?? [];
+  const { code } = blocks().find(
+    ({ info, name }) => info === "yaml" && name.startsWith("docs/deploying.md"),
+  )!;
+  const policy = parse(code) as {
+    readonly spec: {
+      readonly ingress: readonly {
+        readonly from: readonly object[];
+        readonly ports: readonly { readonly port: number }[];
+      }[];
+    };
+  };
+
+  it("are those that the compose files use", () => {
+    const used = [...Object.values(compose.services), ...Object.values(administration.services)].flatMap(
+      ({ environment = {} }) =>
+        Object.entries(environment).flatMap(([name, value]) => (name.endsWith("_PORT") ? [value] : [])),
+    );
+    expect(new Set(["3000", ...used])).toEqual(new Set(exposed.split(" ")));
+  });
+
+  it("each have neighbors of their own in the policy of docs/deploying.md", () => {
+    const { ingress } = policy.spec;
+    expect(ingress.flatMap(({ ports }) => ports.map(({ port }) => String(port)))).toEqual(exposed.split(" "));
+    expect(new Set(ingress.map(({ from }) => JSON.stringify(from))).size).toBe(ingress.length);
   });
 });
 
@@ -100,6 +130,20 @@ describe("the compose file", () => {
     expect(service.image).toMatch(/:(?!latest)[\w.-]+$/);
     for (const port of service.ports ?? []) expect(port).toMatch(/^127\.0\.0\.1:/);
     for (const secret of service.secrets) expect(Object.keys(compose.secrets)).toContain(secret);
+  });
+
+  it("has a second file that adds administration to the server, on a port of its own", () => {
+    expect(lint(join(ROOT, "deploy/compose.admin.yml"))).toEqual([0, expect.not.stringContaining("error")]);
+    const { server, ...others } = administration.services;
+    expect([administration.name, Object.keys(others)]).toEqual([
+      parse(textOf("deploy/compose.yml")).name,
+      [],
+    ]);
+    const port = server?.environment["SIGN_IN_ADMIN_PORT"];
+    expect(server?.ports).toEqual([`127.0.0.1:${port}:${port}`]);
+    const names = Object.keys(server?.environment ?? {});
+    // Nothing of the first file is replaced.
+    expect(names.filter((name) => name in (compose.services["server"]?.environment ?? {}))).toEqual([]);
   });
 
   it("keeps secrets out of the environment, and the storage on a network of its own", () => {

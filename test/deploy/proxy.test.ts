@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/glob
 import { Browser } from "../../testing/browser/browser.ts";
 import { blocks, textOf } from "../examples/documents.ts";
 import { freePorts } from "../examples/processes.ts";
+import { startAdministered } from "../administration/listener-stage.ts";
 import { clientAt } from "../flows/clients.ts";
 import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { programFor } from "../machine.mjs";
@@ -19,10 +20,17 @@ const OPERATING = blocks().find(
   ({ name, code }) => name.startsWith("docs/operating.md ") && code.startsWith("location / {"),
 )!;
 
+const ADMINISTRATION = blocks().find(
+  ({ name, code }) => name.startsWith("docs/deploying.md ") && code.startsWith("location / {"),
+)!;
+
+/** A documented location in a whole file. */
+const placed = (location: string, port: number, upstream: string): string =>
+  `events {}\nhttp {\nserver {\nlisten 127.0.0.1:${port};\n${location.replace(/127\.0\.0\.1:\d+/u, upstream)}}\n}\n`;
+
 /** As an administrator would place each: the document has a location, the example a whole file. */
 const CONFIGURATIONS = {
-  "docs/operating.md": (port: number, upstream: string) =>
-    `events {}\nhttp {\nserver {\nlisten 127.0.0.1:${port};\n${OPERATING.code.replace("127.0.0.1:3000", upstream)}}\n}\n`,
+  "docs/operating.md": (port: number, upstream: string) => placed(OPERATING.code, port, upstream),
   "examples/cluster/nginx.conf": (port: number, upstream: string) =>
     textOf("examples/cluster/nginx.conf")
       .replace("server app:3000;", `server ${upstream};`)
@@ -53,6 +61,26 @@ function tested(text: string): readonly [number | null, string] {
   return [status, stderr];
 }
 
+/** Resolves when it listens. */
+async function startProxy(text: string): Promise<ChildProcess> {
+  const proxy = spawn(nginx, settings(filed(text)), { stdio: ["ignore", "ignore", "pipe"] });
+  await new Promise<void>((resolve, reject) => {
+    let said = "";
+    proxy.once("exit", () => reject(new Error(said)));
+    proxy.stderr?.setEncoding("utf8").on("data", (more: string) => {
+      said += more;
+      if (said.includes("event method")) resolve();
+    });
+  });
+  return proxy;
+}
+
+async function stopProxy(proxy: ChildProcess): Promise<void> {
+  const ended = once(proxy, "exit");
+  proxy.kill("SIGTERM");
+  await ended;
+}
+
 describe.each(Object.entries(CONFIGURATIONS))("the proxy of %s", (_file, configured) => {
   let running: RunningService;
   let proxy: ChildProcess;
@@ -65,22 +93,9 @@ describe.each(Object.entries(CONFIGURATIONS))("the proxy of %s", (_file, configu
       config: { proxy: 1 },
       deployments: () => ({ oauth2: { url }, openid: { url: `${url}/openid` } }),
     });
-    const file = filed(configured(port, new URL(running.origin).host));
-    proxy = spawn(nginx, settings(file), { stdio: ["ignore", "ignore", "pipe"] });
-    await new Promise<void>((resolve, reject) => {
-      let said = "";
-      proxy.once("exit", () => reject(new Error(said)));
-      proxy.stderr?.setEncoding("utf8").on("data", (text: string) => {
-        said += text;
-        if (said.includes("event method")) resolve();
-      });
-    });
+    proxy = await startProxy(configured(port, new URL(running.origin).host));
   });
-  afterAll(async () => {
-    const ended = once(proxy, "exit");
-    proxy.kill("SIGTERM");
-    await ended;
-  });
+  afterAll(() => stopProxy(proxy));
   afterEach(() => {
     expect(running.log.filter((line) => /config\.proxy|"level":[56]0/.test(line))).toEqual([]);
   });
@@ -114,8 +129,31 @@ describe.each(Object.entries(CONFIGURATIONS))("the proxy of %s", (_file, configu
   });
 });
 
+describe("the proxy of docs/deploying.md, in front of administration", () => {
+  it.each([
+    ["passes on the Host, and a listener that gets another one answers nothing", ADMINISTRATION.code, 401],
+    ["is refused without the Host", ADMINISTRATION.code.replace(/^.* Host .*\n/mu, ""), 421],
+    [
+      "is refused with X-Forwarded-Host in its place",
+      ADMINISTRATION.code.replace("header Host", "header X-Forwarded-Host"),
+      421,
+    ],
+  ])("%s [D-ADM-85]", async (_what, location, status) => {
+    const port = await freePorts();
+    const url = `http://localhost:${port}`;
+    const { admin } = await startAdministered({ admin: { url, proxy: 1 } });
+    const proxy = await startProxy(placed(location, port, new URL(admin).host));
+    try {
+      const { status: got, headers } = await fetch(`${url}/v1/keys`);
+      expect([got, headers.get("content-type")]).toEqual([status, "application/problem+json"]);
+    } finally {
+      await stopProxy(proxy);
+    }
+  });
+});
+
 describe("a documented proxy", () => {
-  it.each(Object.keys(CONFIGURATIONS))("sets no header twice: %s", (file) => {
+  it.each([...Object.keys(CONFIGURATIONS), "docs/deploying.md"])("sets no header twice: %s", (file) => {
     const names = [...textOf(file).matchAll(/^ *proxy_set_header (\S+) /gmu)].map(([, name]) => name);
     expect(names).toHaveLength(new Set(names).size);
   });
