@@ -36,6 +36,12 @@ export const TOKEN_ERRORS: readonly string[] = [
 /** The results of a submitted sign-in form. */
 export const SIGN_IN_RESULTS = ["success", "credentials", "disabled", "limited"] as const;
 
+/** The statuses of the administration listener: those that refuse somebody have values of their own. */
+export const ADMINISTRATION_STATUSES = ["2xx", "3xx", "401", "403", "429", "4xx", "5xx"] as const;
+
+/** The surfaces of the administration listener. */
+export const ADMINISTRATION_SURFACES = ["rest", "console"] as const;
+
 /** The calls to a store; see `adapters/record-store.ts`. */
 export const STORE_OPERATIONS = ["get", "list", "scan", "count", "commit", "next", "sweep"] as const;
 
@@ -75,6 +81,7 @@ export type CounterName =
   | "faults"
   | "hashingRefused"
   | "limited"
+  | "administration"
   | "providersStarted"
   | "providersFinished"
   | "providersFailed";
@@ -185,6 +192,13 @@ export const COUNTERS: Readonly<Record<CounterName, MetricDeclaration>> = {
     labels: { limit: "a limit of docs/security.md, such as `interactions`" },
     of: "process",
   },
+  administration: {
+    name: "administration_responses_total",
+    type: "counter",
+    help: "Answers of the administration listener by surface (`rest` is `/v1`) and status; `4xx` is without 401, 403 and 429",
+    labels: { surface: ADMINISTRATION_SURFACES, status: ADMINISTRATION_STATUSES },
+    of: "process",
+  },
   providersStarted: {
     name: "provider_sign_ins_started_total",
     type: "counter",
@@ -272,7 +286,8 @@ export type GaugeName =
   | "info"
   | "pool"
   | "queue"
-  | "signingKeys";
+  | "signingKeys"
+  | "tokensEnding";
 
 /** What is read at each scrape. */
 export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
@@ -379,6 +394,13 @@ export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
     type: "gauge",
     help: "When the key that signs now was made, by algorithm, in seconds since the epoch",
     labels: { alg: "such as `RS256`" },
+    of: "service",
+  },
+  tokensEnding: {
+    name: "administration_tokens_ending",
+    type: "gauge",
+    help: "Administration tokens that are valid now and run out within 7 days; workers do not report it",
+    labels: {},
     of: "service",
   },
 };

@@ -10,6 +10,8 @@ import {
   type ServiceEvents,
 } from "./events.ts";
 import {
+  ADMINISTRATION_STATUSES,
+  ADMINISTRATION_SURFACES,
   type CounterName,
   COUNTERS,
   type GaugeName,
@@ -112,6 +114,8 @@ export interface MeasuredProcess {
   readonly isQueueUp: () => boolean;
   /** The keys that sign now: their algorithms, and when they were made, in seconds since the epoch. */
   readonly signingKeys: () => Promise<readonly { readonly alg: string; readonly created_at: number }[]>;
+  /** How many administration tokens run out within 7 days; `undefined`: this process does not read them. */
+  readonly tokensEnding: () => Promise<number | undefined>;
   /** The values of labels whose series exist from the start. */
   readonly known: {
     readonly endpoints: readonly string[];
@@ -159,7 +163,7 @@ function time(
 /** What each gauge shows. Without a value it shows nothing: an old value would look current. */
 function readings(
   { deliveries, outbox, clocks, watch, pools }: MeasuredStorage,
-  { droppedLines, lostAudit, info, isQueueUp, signingKeys }: MeasuredProcess,
+  { droppedLines, lostAudit, info, isQueueUp, signingKeys, tokensEnding }: MeasuredProcess,
   clock: Clock,
 ): Readonly<Record<GaugeName, () => Promise<readonly Reading[]>>> {
   const backlog = recently(() => deliveries.counts(), clock);
@@ -167,6 +171,7 @@ function readings(
   const deletions = recently(() => deliveries.oldestDeletions(), clock);
   const mail = recently(() => outbox.waiting(), clock);
   const keys = recently(signingKeys, clock);
+  const ending = recently(tokensEnding, clock);
   return {
     deliveries: async () =>
       ((await backlog()) ?? []).flatMap(({ receiver, waiting, parked }): Reading[] => [
@@ -211,6 +216,10 @@ function readings(
     queue: async () => [[isQueueUp() ? 1 : 0]],
     signingKeys: async () =>
       ((await keys()) ?? []).map(({ alg, created_at }): Reading => [created_at, { alg }]),
+    async tokensEnding() {
+      const number = await ending();
+      return number === undefined ? [] : [[number]];
+    },
   };
 }
 
@@ -262,6 +271,7 @@ function startAtZero(
     mails,
     faults,
     limited,
+    administration,
     providersStarted,
     providersFinished,
     providersFailed,
@@ -282,11 +292,19 @@ function startAtZero(
     for (const operation of STORE_OPERATIONS) storage.zero({ store, operation, result: "failure" });
   for (const kind of kinds) mails.inc({ kind, result: "failed" }, 0);
   for (const limit of limits) limited.inc({ limit }, 0);
+  for (const surface of ADMINISTRATION_SURFACES)
+    for (const status of ADMINISTRATION_STATUSES) administration.inc({ surface, status }, 0);
   for (const provider of providers) {
     providersStarted.inc({ provider }, 0);
     providersFinished.inc({ provider }, 0);
     for (const reason of PROVIDER_FAULTS) providersFailed.inc({ provider, reason }, 0);
   }
+}
+
+/** The status if it has a value of its own, or else its class. */
+function administrationStatus(status: number): string {
+  const own = ADMINISTRATION_STATUSES.find((each) => each === String(status));
+  return own ?? `${Math.floor(status / 100)}xx`;
 }
 
 /** The value if it is one of the list. A label never holds text from outside. */
@@ -349,6 +367,9 @@ export function createMetrics(
   count("account.changed", ({ changes }, { action }) => changes.inc({ action }));
   count("fault", ({ faults }, { where }) => faults.inc({ where }));
   count("limit.refused", ({ limited }, { limit }) => limited.inc({ limit }));
+  count("administration.answered", ({ administration }, { surface, status }) =>
+    administration.inc({ surface, status: administrationStatus(status) }),
+  );
   count("provider.started", ({ providersStarted }, { provider }) => providersStarted.inc({ provider }));
   count("provider.finished", ({ providersFinished, providers }, { provider, seconds }) => {
     providersFinished.inc({ provider });

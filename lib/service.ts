@@ -167,6 +167,8 @@ const DELIVERIES_DRAIN_MS = 30_000;
 const CLEANUP_DRAIN_MS = 30_000;
 /** How often a command that waits for the clients of ended sessions looks whether it was interrupted. */
 const LOOK_MS = 500;
+/** How long before an administration token runs out the metrics count it. */
+const TOKENS_ENDING_SECONDS = 7 * 24 * 60 * 60;
 
 /** Options for the command line and test services only. */
 interface StartOptions {
@@ -218,12 +220,14 @@ async function build(
     const notifier = await createNotifier(base, { opensQueue: isServer ? "at once" : "when needed" });
     // If the start fails, it may have opened a connection to the queue.
     open.defer(() => notifier.stop(0));
+    const tokens = createTokens(base);
     const metrics = createMetrics(events, storage, {
       info: processInfo(configuration, "server", sealer),
       droppedLines: () => droppedLines(logger),
       lostAudit: () => audit.lost(),
       isQueueUp: () => notifier.isUp(),
       signingKeys: async () => signingSince(await keys.signing.list()),
+      tokensEnding: () => tokens.endingWithin(TOKENS_ENDING_SECONDS),
       known: {
         endpoints: endpointNames(configuration),
         limits: Object.keys(RATE_LIMITS),
@@ -283,7 +287,6 @@ async function build(
     const { currentProvider } = http;
     const { invite, list, find, send, withdraw } = http.invitations;
     const routes = createRoutes(http);
-    const tokens = createTokens(base);
     const operators = createOperators(below);
     const calls = {
       accounts: { ...accounts, invite },

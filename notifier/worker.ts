@@ -78,6 +78,7 @@ export async function startWorker(configuration: Configuration): Promise<Notific
       lostAudit: () => audit.lost(),
       isQueueUp: () => notifier.isUp(),
       signingKeys: async () => [],
+      tokensEnding: async () => undefined,
       known: { endpoints: [], limits: [], mails: MAIL_KINDS, providers: [] },
     });
     notifier.start();

@@ -39,6 +39,7 @@ function open(storage: Partial<MeasuredStorage["deliveries"] & MeasuredStorage["
       lostAudit: () => 0,
       isQueueUp: () => true,
       signingKeys: async () => [],
+      tokensEnding: async () => undefined,
       known: { endpoints: [], limits: [], mails: [], providers: [] },
     },
     clock,
@@ -182,6 +183,22 @@ describe("the counters", () => {
         ],
       ],
       [
+        "answers of administration by surface and status, those that refuse somebody apart",
+        (events) => {
+          for (const status of [200, 204, 304, 401, 403, 404, 421, 429, 503])
+            events.emit("administration.answered", { surface: "rest", status });
+          events.emit("administration.answered", { surface: "console", status: 303 });
+        },
+        [
+          ...Object.entries({ "2xx": 2, "3xx": 1, "401": 1, "403": 1, "429": 1, "4xx": 2, "5xx": 1 }).map(
+            ([status, number]) =>
+              `administration_responses_total{surface="rest",status="${status}"} ${number}`,
+          ),
+          'administration_responses_total{surface="console",status="3xx"} 1',
+          'administration_responses_total{surface="console",status="401"} 0',
+        ],
+      ],
+      [
         "sign-ins from zero",
         (events) => events.emit("sign_in.failure", { reason: "limited", client_id: "news" }),
         ['sign_ins_total{result="limited"} 1', 'sign_ins_total{result="credentials"} 0'],
@@ -255,6 +272,20 @@ describe("a running service", () => {
     expect(count('token_errors_total{error="unsupported_grant_type",grant_type="other"}')).toBe(1);
     expect(count('deletion_oldest_timestamp_seconds{state="waiting"}')).toBe(before / 1000);
     expect(text).not.toMatch(/planted|ada@|person1/);
+  });
+
+  it("counts the administration tokens that run out within a week, and no other [D-ADM-95]", async () => {
+    const { service, clock } = closing(await createTestSignIn());
+    const days = (number: number): number => number * 24 * 60 * 60;
+    await service.tokens.create({ role: "viewer", expires: days(30) });
+    await service.tokens.create({ role: "support", expires: days(6) });
+    await service.tokens.create({ role: "viewer", expires: days(1) });
+    const { id } = await service.tokens.create({ role: "administrator", expires: days(5) });
+    await service.tokens.end(id);
+    clock.advance(days(1) + 1);
+    expect(await linesOf({ text: () => service.metrics() }, "administration_tokens_ending")).toEqual([
+      "sign_in_administration_tokens_ending 1",
+    ]);
   });
 
   it("has exactly the documented metrics, labels and values", async () => {

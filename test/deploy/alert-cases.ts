@@ -33,6 +33,10 @@ export const HEALTHY: Readonly<Record<string, string>> = {
   'sign_in_log_lines_dropped_total{instance="a"}': "0x120",
   'sign_in_queue_up{instance="a"}': "1x120",
   'sign_in_limit_refusals_total{limit="interactions"}': "0x120",
+  'sign_in_limit_refusals_total{limit="administration.accounts"}': "0x120",
+  'sign_in_administration_responses_total{surface="rest",status="2xx"}': "0+600x120",
+  'sign_in_administration_responses_total{surface="rest",status="401"}': "0+1x120",
+  sign_in_administration_tokens_ending: "0x120",
   'sign_in_token_errors_total{error="invalid_grant",grant_type="refresh_token"}': "0x120",
   'sign_in_token_responses_total{grant_type="refresh_token",kind="web"}': "0+600x120",
   'sign_in_reloads_total{result="refused",instance="a"}': "0x120",
@@ -262,6 +266,28 @@ export const CASES: readonly AlertCase[] = [
     series: { 'sign_in_audit_records_lost_total{instance="a"}': "0x20 3x120" },
     fires: 22,
     quiet: 20,
+  },
+  {
+    alert: "SignInAdministrationRefused",
+    series: { 'sign_in_administration_responses_total{surface="rest",status="401"}': "0x20 0+10x120" },
+    fires: 30,
+    quiet: 22,
+  },
+  {
+    alert: "SignInAdministrationLimited",
+    series: { 'sign_in_limit_refusals_total{limit="administration.accounts"}': "0x20 1x120" },
+    fires: 22,
+    quiet: 20,
+  },
+  {
+    alert: "SignInAdministrationTokensEnd",
+    series: {
+      sign_in_administration_tokens_ending: "0x9 2x120",
+      // The same, read by another process.
+      'sign_in_administration_tokens_ending{instance="b"}': "0x9 2x120",
+    },
+    fires: 71,
+    quiet: 65,
   },
   {
     alert: "SignInKeyOld",
