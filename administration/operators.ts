@@ -11,7 +11,7 @@ export type ConsoleAccess = "yes" | "no_factor" | "factor_too_new";
 
 export interface ConsoleOperators {
   readonly calls: Operators;
-  /** Whether the second factors of an operator open the console now. */
+  /** Whether the second factors of an operator open the console now. @throws NotFound if there is no such account. */
   mayOpenConsole(account: { readonly sub: string }): Promise<ConsoleAccess>;
 }
 
@@ -20,7 +20,9 @@ export function createOperators({
   clock,
   configuration,
   storage: { records, audit },
-}: Pick<AccountServices, "accounts" | "clock" | "configuration" | "storage">): ConsoleOperators {
+}: Pick<AccountServices, "clock" | "configuration" | "storage"> & {
+  readonly accounts: Pick<AccountServices["accounts"], "factors">;
+}): ConsoleOperators {
   const seconds = (): number => Math.floor(clock.now() / 1000);
 
   /** When the oldest factor of an account was added; `undefined` without one. @throws NotFound */

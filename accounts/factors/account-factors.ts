@@ -25,6 +25,7 @@ import {
   type LeftWays,
   methodsOf,
   ownedWaysOf,
+  readOwnedWays,
   usesEmailCodes,
   type Way,
   wayOf,
@@ -180,13 +181,7 @@ export function createAccountFactors(
     removeOwnFactor: (sub, which, change, caller) => remove(sub, which, change, caller, true),
     removeFactorsOf: (sub, which, generation, caller) => remove(sub, which, { generation }, caller),
 
-    async ownedWays(sub) {
-      const found = await records.find(ACCOUNT.ref(sub));
-      return (
-        found &&
-        ownedWaysOf(found.value, async (refs) => (await records.store.get(refs)).map((each) => each?.value))
-      );
-    },
+    ownedWays: (sub) => readOwnedWays(records, sub),
 
     async renamePasskey(sub, id, name, caller) {
       const { changed } = await writer.change(sub, caller, async (before, tx) => {

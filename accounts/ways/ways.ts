@@ -8,6 +8,7 @@ import type { Configuration } from "../../config/configuration.ts";
 import type { AuditAction } from "../../records/audit/actions.ts";
 import type { AuditDetail } from "../../records/audit/audit-event.ts";
 import type { AccountRecord, AccountWays, IdentityLink } from "../../records/directory/directory.ts";
+import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import type { ListedWay } from "../../records/factors/factor-check.ts";
 import {
   AUTHENTICATOR_APP,
@@ -19,6 +20,7 @@ import {
 } from "../../records/factors/factor-kinds.ts";
 import { CONFIRMATION, type ConfirmationPurpose } from "../../records/people/confirmation-kinds.ts";
 import { IDENTITY, type StoredIdentity } from "../../records/people/identity-kinds.ts";
+import type { Records } from "../../records/records.ts";
 
 /** After this many wrong codes in a row, an app is locked until the person uses a passkey or a recovery code, or an operator helps. */
 export const MAX_WRONG_CODES = 100;
@@ -440,6 +442,15 @@ export async function ownedWaysOf(
   });
   const left = (codes as StoredRecoveryCodes | undefined)?.codes.length ?? 0;
   return Object.assign({ app: null, passkeys: [], recovery_codes_left: left }, ...shown) as OwnedWays;
+}
+
+/** The same of an account that is stored; `undefined` if there is none. */
+export async function readOwnedWays(records: Records, sub: string): Promise<OwnedWays | undefined> {
+  const found = await records.find(ACCOUNT.ref(sub));
+  return (
+    found &&
+    ownedWaysOf(found.value, async (refs) => (await records.store.get(refs)).map((each) => each?.value))
+  );
 }
 
 /** The row of something that an account has. @throws if there is none. */

@@ -7,9 +7,11 @@ import { ACCOUNT_CLIENT } from "../../accounts/clients/client.ts";
 import { receiverName } from "../../accounts/receivers.ts";
 import { addressProblems, isNativeAddress } from "../../accounts/clients/client-kinds.ts";
 import { CLIENT_ROWS } from "../../accounts/clients/client-settings.ts";
-import { SignInError, StorageUnavailable } from "../../core/errors.ts";
+import { NotFound, SignInError, StorageUnavailable } from "../../core/errors.ts";
 import { CLOCK_TOLERANCE_MS } from "../../records/clocks.ts";
 import { openSealer } from "../../accounts/keys/service-keys.ts";
+import { readOwnedWays } from "../../accounts/ways/ways.ts";
+import { createOperators } from "../../administration/operators.ts";
 import { isIndexComplete } from "../../accounts/search/search-index.ts";
 import { createAddressRules } from "../../core/outbound-addresses.ts";
 import { AddressRefused, createGuardedAgents, http, https } from "../../core/outbound-agents.ts";
@@ -137,6 +139,29 @@ const search: Check<StorageSubject> = {
     // The first server says whether there are accounts that it lacks.
     if ((await secrets.read()).length === 0 || (await isIndexComplete(records))) return [];
     return [finding("search_incomplete", {})];
+  },
+};
+
+const OF_ACCESS = { no_factor: "operator_without_factor", factor_too_new: "operator_factor_new" } as const;
+
+const operators: Check<StorageSubject> = {
+  id: "operators",
+  async run({ configuration, storage }) {
+    const { records } = storage;
+    const factors = { factors: async (sub: string) => readOwnedWays(records, sub) };
+    const { clock } = configuration;
+    const { mayOpenConsole } = createOperators({ accounts: factors, clock, configuration, storage });
+    const found: Finding[] = [];
+    for (const sub of Object.keys(configuration.operators)) {
+      try {
+        const access = await mayOpenConsole({ sub });
+        if (access !== "yes") found.push(finding(OF_ACCESS[access], { sub }));
+      } catch (error) {
+        if (!(error instanceof NotFound)) throw error;
+        found.push(finding("operator_missing", { sub }));
+      }
+    }
+    return found;
   },
 };
 
@@ -272,6 +297,7 @@ export const storageChecks: readonly Check<StorageSubject>[] = [
   keys,
   search,
   deployments,
+  operators,
   clients,
   receivers,
 ];

@@ -11,6 +11,7 @@ import { start } from "../examples/processes.ts";
 import { startOwnMongo } from "../servers/mongodb.ts";
 import { openOwnRedis } from "../servers/redis.ts";
 import { here } from "./here.ts";
+import { TestClock } from "../../testing/test-clock.ts";
 import { doctor, folder, open, PASSWORD, SECRET, serve, write } from "./doctor-stage.ts";
 
 const database = join(folder, "sign-in.db");
@@ -53,12 +54,12 @@ describe("doctor, without a server", () => {
     const child = start("cli/main.ts", { args: ["doctor"], cwd: folder });
     await expect(child.ended).resolves.toBe(0);
     expect(child.output()).toMatch(
-      /^ok {7}configuration: .*\n(?:ok {7}.*\n){15}0 problems, 0 warnings\.\n$/u,
+      /^ok {7}configuration: .*\n(?:ok {7}.*\n){17}0 problems, 0 warnings\.\n$/u,
     );
     const { code, lines, err } = await doctor(["--config", path]);
     expect({ code, err }).toEqual({ code: 0, err: "0 problems, 0 warnings.\n" });
     expect(lines.map(({ check, level }) => `${check} ${level}`)).toEqual(
-      "configuration files file-system secrets proxy mail providers storage redis clocks indexes history keys deployments clients receivers"
+      "configuration files file-system secrets proxy mail providers storage redis clocks indexes history keys search deployments operators clients receivers"
         .split(" ")
         .map((check) => `${check} ok`),
     );
@@ -248,6 +249,50 @@ describe("doctor, without a server", () => {
       { check: "deployments", level: "problem", what: expect.stringContaining("https://login.example") },
     ]);
   });
+
+  it("names operators without an account, without a factor, and with one that is new and not confirmed [D-ADM-96]", async () => {
+    const clock = new TestClock(Date.now() - 2 * 86_400_000);
+    const logger = createLogger({ level: "silent" });
+    const names = ["none", "old", "new", "confirmed", "missing"] as const;
+    const subs = Object.fromEntries(
+      names.map((name, index) => [name, `0a000000-0000-4000-8000-00000000000${index}`]),
+    );
+    const roles = Object.fromEntries(Object.values(subs).map((sub) => [sub, "support" as const]));
+    const config = { deployments, storage, operators: roles, notifications: { worker: false } };
+    const addApp = async (at: SignInService, ...added: readonly (typeof names)[number][]): Promise<void> => {
+      for (const name of added)
+        await at.accounts.addApp(subs[name]!, { secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP" });
+    };
+    service = await createSignInService({ ...config, logger, clock });
+    for (const name of names)
+      if (name !== "missing")
+        await service.accounts.import({
+          sub: subs[name]!,
+          email: `${name}@example.com`,
+          password: "a long password",
+        });
+    await addApp(service, "old");
+    await service.close();
+    service = await createSignInService({ ...config, logger });
+    await addApp(service, "new", "confirmed");
+    await service.operators.confirm(subs["confirmed"]!);
+    await service.close();
+    const { code, wrong } = await doctor(["--config", write(config, "operators.json")]);
+    expect([code, wrong.map(({ check, level, what }) => [check, level, what])]).toEqual([
+      0,
+      [
+        ["none", "has no second factor."],
+        ["new", "is younger than 24 hours, and nobody has confirmed it."],
+        ["missing", "has no account in this storage."],
+      ].map(([name = "", end = ""]) => [
+        "operators",
+        "warning",
+        expect.stringMatching(new RegExp(`operator ${subs[name]} ${end.replace(".", "\\.")}$`, "u")),
+      ]),
+    ]);
+    expect(wrong[1]?.fix).toContain(`sign-in-service operators confirm ${subs["new"]}.`);
+    expect(JSON.stringify(wrong)).not.toContain("@example.com");
+  }, 30_000);
 
   it("does not call a receiver refused that gets its notifications: the server has other values in its code", async () => {
     const listening = await serve((_request, response) => response.end());
