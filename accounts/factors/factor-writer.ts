@@ -3,10 +3,12 @@
  * that undoes a first factor.
  */
 import type { KeyObject } from "node:crypto";
+import { isOperator } from "../../config/operators.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { AlreadyExists } from "../../core/errors.ts";
 import { hmac } from "../../core/sealing.ts";
 import type { AccountRecord, AccountWays } from "../../records/directory/directory.ts";
+import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import {
   appContext,
   AUTHENTICATOR_APP,
@@ -16,6 +18,7 @@ import {
   USED_RP_ID,
 } from "../../records/factors/factor-kinds.ts";
 import { type MailKind, type NewMail, noticeTo } from "../../records/people/mail-kinds.ts";
+import { putNotice } from "../../records/people/notices.ts";
 import type { Transaction } from "../../records/records.ts";
 import type { EarlierAddress } from "../people/address-changes.ts";
 import { type Confirmations, randomCode } from "../people/confirmations.ts";
@@ -62,7 +65,10 @@ export async function guardAddress(
 
 type GuardedAccount = Pick<AccountRecord, "email" | "email_verified" | "address_undos">;
 
-type Services = Pick<AccountServices, "clock" | "sealer" | "keys" | "confirmations" | "mailDeployment">;
+type Services = Pick<
+  AccountServices,
+  "clock" | "configuration" | "sealer" | "keys" | "confirmations" | "mailDeployment"
+>;
 
 /** A new factor of an account. */
 interface FactorAddition {
@@ -130,7 +136,7 @@ export function appRecord(
 }
 
 export function createFactorWriter(services: Services): FactorWriter {
-  const { clock, keys, confirmations, mailDeployment } = services;
+  const { clock, configuration, sealer, keys, confirmations, mailDeployment } = services;
 
   function putRecoveryCodes(tx: Transaction, sub: string): string[] {
     const codes = Array.from({ length: RECOVERY_CODE_COUNT }, () => randomCode(RECOVERY_CODE_LENGTH));
@@ -153,6 +159,24 @@ export function createFactorWriter(services: Services): FactorWriter {
       { ...about, params: { ...params, ...(undo && { link: undo.link }) } },
     );
     return guard === account.email ? [guarded] : [guarded, noticeTo(account, { ...about, params })];
+  }
+
+  /**
+   * Mails every other operator that this one has a first factor: whoever has stolen the password could have added it
+   * (decisions.md, Administration over HTTP, Console).
+   */
+  async function tellOperators(tx: Transaction, sub: string): Promise<void> {
+    if (mailDeployment === undefined || !isOperator(configuration, sub)) return;
+    const others = Object.keys(configuration.operators).filter((each) => each !== sub);
+    const at = clock.now();
+    const about = {
+      kind: "operator-factor",
+      deployment: mailDeployment,
+      at,
+      params: { operator: sub },
+    } as const;
+    for (const other of await tx.getAll(others.map((each) => ACCOUNT.ref(each))))
+      if (other !== undefined) await putNotice(tx, other.sub, noticeTo(other, about), { sealer, now: at });
   }
 
   async function undoLink(
@@ -203,7 +227,9 @@ export function createFactorWriter(services: Services): FactorWriter {
             tx.overwrite(AUTHENTICATOR_APP.record(appRecord(services, sub, factor.secret, factor.lastStep)));
           else await putPasskey(tx, sub, factor.passkey);
           if (undo !== undefined) tx.overwrite(undo.record);
-          return isFirst ? putRecoveryCodes(tx, sub) : [];
+          if (!isFirst) return [];
+          await tellOperators(tx, sub);
+          return putRecoveryCodes(tx, sub);
         },
       };
     },

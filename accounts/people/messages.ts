@@ -203,6 +203,11 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
       text: values.t("mail.device.text", { client: values.params["client"] ?? "", time: values.time }),
       advice: "notYou",
     }),
+  "operator-factor": (values) =>
+    notice(values, values.t("mail.operator.subject"), [
+      values.t("mail.operator.text", { operator: values.params["operator"] ?? "", time: values.time }),
+      values.t("mail.operator.ask"),
+    ]),
 };
 
 /** A link to a new password that an operator sends. Nobody waits for its code, so it has none. */

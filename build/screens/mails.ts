@@ -38,6 +38,7 @@ const MAILS: readonly (readonly [name: string, kind: MailKind, params: NewMail["
   ["app-stopped", "app-stopped", { count: "100" }],
   ["many-failures", "many-failures", { failures: "100" }],
   ["device-connected", "device-connected", { client: "News on TV" }],
+  ["operator-factor", "operator-factor", { operator: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f" }],
   ["new-browser", "new-browser", { browser: "Firefox", system: "Windows" }],
 ];
 

@@ -23,6 +23,7 @@ export const MAIL_KINDS = [
   "many-failures",
   "new-browser",
   "device-connected",
+  "operator-factor",
 ] as const;
 
 export type MailKind = (typeof MAIL_KINDS)[number];

@@ -394,3 +394,57 @@ describe("a remembered browser", () => {
     await expect(stage.factors.rememberedBrowsers.remember(shown, {}, AT.caller)).resolves.toBeUndefined();
   });
 });
+
+describe("the first factor of an operator", () => {
+  const [ADA, BOB, EVE, GONE_SUB] = [1, 2, 3, 4].map((n) => `0a000000-0000-4000-8000-00000000000${n}`) as [
+    string,
+    string,
+    string,
+    string,
+  ];
+  const SECRET = "GEZDGNBVGY3TQOJQ";
+  const mailed = async (): Promise<readonly unknown[]> =>
+    (await stage.mails()).map(({ kind, to, link, mail }) => [
+      kind,
+      to,
+      kind === "operator-factor" ? [mail.params["operator"], link] : undefined,
+    ]);
+
+  beforeEach(async () => {
+    const operators = {
+      [ADA]: "support",
+      [BOB]: "viewer",
+      [EVE]: "administrator",
+      [GONE_SUB]: "viewer",
+    } as const;
+    stage = await openPeople({}, undefined, {}, undefined, { operators });
+    for (const [name, its] of Object.entries({ ada: ADA, bob: BOB, eve: EVE }))
+      await stage.accounts.import({ sub: its, email: `${name}@example.org`, password: PASSWORD });
+    await stage.mails();
+  });
+
+  it("is mailed to every other operator, with the addition, and to nobody else [D-ADM-97]", async () => {
+    await stage.accounts.addApp(ADA, { secret: SECRET });
+    const own = ["factors-changed", "ada@example.org", undefined];
+    const others = ["bob", "eve"].map((name) => ["operator-factor", `${name}@example.org`, [ADA, ""]]);
+    expect(await mailed()).toEqual(expect.arrayContaining([own, ...others]));
+    await expect(stage.accounts.addApp(ADA, { secret: SECRET })).rejects.toMatchObject({
+      code: "already_exists",
+    });
+    expect(await mailed()).toEqual([]);
+    const person = await stage.accounts.create({ email: "person@example.org", password: PASSWORD });
+    await stage.accounts.addApp(person.sub, { secret: SECRET });
+    expect(await mailed()).toEqual([["factors-changed", "person@example.org", undefined]]);
+  });
+
+  it("fills nobody's mailbox, however often it is added [D-ADM-97]", async () => {
+    for (let times = 0; times < 12; times += 1) {
+      await stage.accounts.addApp(ADA, { secret: SECRET });
+      await stage.accounts.removeFactors(ADA);
+    }
+    const about = (await stage.mails()).filter(({ kind }) => kind === "operator-factor");
+    for (const name of ["bob", "eve"])
+      expect([name, about.filter(({ to }) => to === `${name}@example.org`).length]).toEqual([name, 10]);
+    expect(about).toHaveLength(20);
+  });
+});

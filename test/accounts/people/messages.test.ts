@@ -46,6 +46,7 @@ const NOTICES: readonly NewMail[] = [
   mail("identity-linked", { params: { at: String(AT), provider: "google", address: "ada@gmail.com" } }),
   mail("identity-linked", { params: { at: String(AT), provider: "gone" } }),
   mail("factors-changed", { params: { at: String(AT), change: "provider-removed", provider: "google" } }),
+  mail("operator-factor", { params: { at: String(AT), operator: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f" } }),
 ];
 const LINK = "bGluayBvZiAzMiBieXRlcywgd2hpY2ggaXMgcmFuZG9t_-A";
 const WITH_CODE = (["confirm-registration", "reset-password", "confirm-address"] as const).map((kind) =>
