@@ -150,11 +150,11 @@ const operators: Check<StorageSubject> = {
     const { records } = storage;
     const factors = { factors: async (sub: string) => readOwnedWays(records, sub) };
     const { clock } = configuration;
-    const { mayOpenConsole } = createOperators({ accounts: factors, clock, configuration, storage });
+    const console = createOperators({ accounts: factors, clock, configuration, storage });
     const found: Finding[] = [];
     for (const sub of Object.keys(configuration.operators)) {
       try {
-        const access = await mayOpenConsole({ sub });
+        const access = await console.mayOpenConsole({ sub });
         if (access !== "yes") found.push(finding(OF_ACCESS[access], { sub }));
       } catch (error) {
         if (!(error instanceof NotFound)) throw error;

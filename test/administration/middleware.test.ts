@@ -1,6 +1,13 @@
 /** What holds for everything at the administration listener: who reaches it, and what each answer says. */
+import { once } from "node:events";
+import { rmSync } from "node:fs";
+import type { Server } from "node:http";
+import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
+import type { SignInService } from "../../lib/index.ts";
 import { beforeTests } from "../closing.ts";
+import { moduleIn, ROOT } from "../examples/documents.ts";
+import { freePorts } from "../examples/processes.ts";
 import { startService } from "../flows/running-service.ts";
 import { sendRaw, startAdministered } from "./listener-stage.ts";
 
@@ -105,6 +112,27 @@ describe("every answer", () => {
 });
 
 describe("the origin of an application that embeds it", () => {
+  it("is that of the document: its example answers there, and nowhere else", async () => {
+    const folder = ".cache/embedding-administration";
+    const { openAdministration } = await moduleIn<{
+      openAdministration: (service: SignInService, port: number) => Server;
+    }>("docs/embedding.md 7", folder);
+    rmSync(join(ROOT, folder), { recursive: true, force: true });
+    const own = await freePorts();
+    const server = openAdministration(running.service, own);
+    if (!server.listening) await once(server, "listening");
+    try {
+      const statuses = ["localhost", "127.0.0.1"].map(async (name) => {
+        const lines = ["GET /v1/keys HTTP/1.1", `Host: ${name}:${own}`, "Connection: close"];
+        return (await sendRaw(`http://127.0.0.1:${own}`, lines)).status;
+      });
+      expect(await Promise.all(statuses)).toEqual([401, 421]);
+    } finally {
+      server.close();
+      server.closeAllConnections();
+    }
+  });
+
   it("must be none of a deployment [D-ADM-82]", async () => {
     const { service, oauth2 } = running;
     for (const url of [oauth2, "https://admin.example/console", "http://admin.example", "admin"])

@@ -22,7 +22,7 @@ beforeAll(async () => {
   const { accounts, configuration } = service;
   await accounts.import({ ...OPERATOR, email_verified: true });
   await accounts.import({ sub: PERSON, email: "person@example.org", password: "the password of a person" });
-  operators = createOperators({ accounts: accounts as never, clock, configuration, storage });
+  operators = createOperators({ accounts, clock, configuration, storage });
 });
 beforeEach(async () => {
   await running.service.accounts.removeFactors(sub);
@@ -65,7 +65,7 @@ describe("the console", () => {
       operators: { [sub]: "support" },
     });
     const demo = createOperators({
-      accounts: accounts as never,
+      accounts,
       clock,
       configuration,
       storage: running.storage,

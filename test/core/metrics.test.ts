@@ -228,6 +228,8 @@ describe("the metrics of the process", () => {
   });
 });
 
+const days = (number: number): number => number * 24 * 60 * 60;
+
 describe("a running service", () => {
   it("measures requests, storage and hashing, and labels nothing with text from outside", async () => {
     const signIn = closing(await createTestSignIn());
@@ -276,7 +278,6 @@ describe("a running service", () => {
 
   it("counts the administration tokens that run out within a week, and no other [D-ADM-95]", async () => {
     const { service, clock } = closing(await createTestSignIn());
-    const days = (number: number): number => number * 24 * 60 * 60;
     await service.tokens.create({ role: "viewer", expires: days(30) });
     await service.tokens.create({ role: "support", expires: days(6) });
     await service.tokens.create({ role: "viewer", expires: days(1) });

@@ -264,10 +264,10 @@ describe("a server and a worker with these secrets", () => {
       expect([ready.status, await ready.json()]).toEqual([200, { ok: true }]);
       await command("services", "put", "news", "--name", "News");
       // Administration is on the port that compose.admin.yml publishes, and only under its own name.
-      const admin = `http://127.0.0.1:${ofServer["SIGN_IN_ADMIN_PORT"]}`;
+      const administered = `http://127.0.0.1:${ofServer["SIGN_IN_ADMIN_PORT"]}`;
       const statuses = ["admin.example", "login.example", "127.0.0.1"].map(async (host) => {
         const lines = ["GET /v1/keys HTTP/1.1", `Host: ${host}`, "Connection: close"];
-        return (await sendRaw(admin, lines)).status;
+        return (await sendRaw(administered, lines)).status;
       });
       expect(await Promise.all(statuses)).toEqual([401, 421, 421]);
       const elsewhere = await fetch(`http://127.0.0.1:${ofServer["PORT"]}/v1/keys`);

@@ -1,7 +1,7 @@
 /** Runs the examples of README and docs against a local service. Every block of code is in one of the tables here. */
 import { execFileSync } from "node:child_process";
 import { EventEmitter, once } from "node:events";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -260,29 +260,6 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await service.close();
   },
 
-  async "docs/embedding.md 7"() {
-    const service = await createSignInService(config());
-    const { openAdministration } = await moduleOf<{
-      openAdministration: (service: SignInService, port: number) => Server;
-    }>("docs/embedding.md 7");
-    const port = await freePorts();
-    const server = openAdministration(service, port);
-    try {
-      if (!server.listening) await once(server, "listening");
-      const answers = ["localhost", "127.0.0.1"].map(async (host) => {
-        const { status } = await fetch(`http://${host}:${port}/v1/keys`, {
-          headers: { connection: "close" },
-        });
-        return status;
-      });
-      expect(await Promise.all(answers)).toEqual([401, 421]);
-    } finally {
-      server.close();
-      server.closeAllConnections();
-      await service.close();
-    }
-  },
-
   async "docs/keys.md 2 and 3"() {
     const service = await createSignInService(config());
     const printed = jest.spyOn(console, "log").mockImplementation(() => undefined);
@@ -486,6 +463,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "docs/developing-a-ui.md 6":
     "Next.js, which is not installed for the tests: developing.test.ts compares it with Vite's",
   "docs/embedding.md 1": "docs.test.ts and installed-documents.test.ts",
+  "docs/embedding.md 7": "administration/middleware.test.ts",
   "docs/pages.md 8": "installed-documents.test.ts",
   "docs/pages.md 10": "one line: docs.test.ts compiles it",
   "docs/pages.md 13": "types only: docs.test.ts compiles them",

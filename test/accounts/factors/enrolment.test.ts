@@ -395,6 +395,14 @@ describe("a remembered browser", () => {
   });
 });
 
+/** What waits: kind, recipient, and what operators are told. */
+const mailed = async (): Promise<readonly unknown[]> =>
+  (await stage.mails()).map(({ kind, to, link, mail }) => [
+    kind,
+    to,
+    kind === "operator-factor" ? [mail.params["operator"], link] : undefined,
+  ]);
+
 describe("the first factor of an operator", () => {
   const [ADA, BOB, EVE, GONE_SUB] = [1, 2, 3, 4].map((n) => `0a000000-0000-4000-8000-00000000000${n}`) as [
     string,
@@ -403,12 +411,6 @@ describe("the first factor of an operator", () => {
     string,
   ];
   const SECRET = "GEZDGNBVGY3TQOJQ";
-  const mailed = async (): Promise<readonly unknown[]> =>
-    (await stage.mails()).map(({ kind, to, link, mail }) => [
-      kind,
-      to,
-      kind === "operator-factor" ? [mail.params["operator"], link] : undefined,
-    ]);
 
   beforeEach(async () => {
     const operators = {
