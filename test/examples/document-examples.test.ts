@@ -460,8 +460,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "docs/adding-a-kind.md 2": "a line of a list: records/adding-a-kind.test.ts adds it",
   "docs/administration.md 1": "docs.test.ts compiles it; administration/client.test.ts makes the same calls",
   "docs/developing-a-ui.md 4": "developing.test.ts and installed-documents.test.ts",
-  "docs/developing-a-ui.md 6":
-    "Next.js, which is not installed here: developing.test.ts compares it with Vite's",
+  "docs/developing-a-ui.md 6": "Next.js is not installed: developing.test.ts compares it with Vite's",
   "docs/embedding.md 1": "docs.test.ts and installed-documents.test.ts",
   "docs/embedding.md 7": "administration/middleware.test.ts",
   "docs/pages.md 8": "installed-documents.test.ts",
