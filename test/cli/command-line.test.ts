@@ -35,7 +35,7 @@ describe("the command line", () => {
   }, 60_000);
 
   const wrong: readonly (readonly [says: RegExp, ...words: string[]])[] = [
-    [/^storage needs one of restored, promoted, copy, check/, "storage"],
+    [/^storage needs one of restored, promoted, copy, reindex, check/, "storage"],
     [/^Unknown command/, "storage", "remove", "sqlite:a"],
     [/^FROM is missing/, "storage", "copy"],
     [/^TO is missing/, "storage", "copy", "sqlite:a"],
@@ -123,7 +123,7 @@ describe("the command line", () => {
     const all = await runHere(["--help"]);
     expect(all).toMatchObject({
       code: 0,
-      said: expect.stringMatching(/^ {2}storage +copies, checks and renews/m),
+      said: expect.stringMatching(/^ {2}storage +copies, checks, renews and indexes/m),
     });
     for (const words of [[], ["help"]]) expect([words, await runHere(words)]).toEqual([words, all]);
     const nouns = await runHere(["storage", "--help"]);
