@@ -15,6 +15,7 @@ import {
   groups,
   type Portals,
   portals,
+  type SeededService,
   type ServiceChanges,
   type ServiceEntry,
   type Services,
@@ -24,11 +25,12 @@ import {
 import type { Apis, ApiSettings } from "./operations/apis.ts";
 import { facade, type Page, pageOf, type Window } from "./operations/operation.ts";
 import {
-  type ReceiverSettings,
   sameReceiver,
   sealReceiver,
+  type SeededReceiver,
   type ShownReceiver,
   withSecrets,
+  withStoredSecrets,
 } from "./receivers.ts";
 import { putMarks, readMark, type Seeded, type SeedMark } from "./seed-marks.ts";
 
@@ -53,15 +55,23 @@ export const DIRECTORY_CALLS: Readonly<Record<keyof Directory, true>> = {
 
 /** Calls that only a seed uses. */
 export interface DirectoryInternals {
-  /** Puts the entry, unless it was removed since a seed made it. */
-  seedEntry(kind: EntryKind, key: string, settings: ServiceSettings, mark: SeedMark): Promise<Seeded>;
+  /**
+   * Puts the entry, unless it was removed since a seed made it.
+   * @returns also whether its receiver has no credentials.
+   */
+  seedEntry(
+    kind: EntryKind,
+    key: string,
+    settings: SeededService,
+    mark: SeedMark,
+  ): Promise<Seeded & { readonly lacksCredentials: boolean }>;
   /** The same for an API. */
   seedApi(identifier: string, settings: ApiSettings, mark: SeedMark): Promise<Seeded>;
 }
 
 /** The settings of an entry; a receiver that is `undefined` stays as it is stored. */
 type WholeSettings = Omit<ServiceSettings, "receiver"> & {
-  readonly receiver: ReceiverSettings | null | undefined;
+  readonly receiver: SeededReceiver | null | undefined;
 };
 
 /** The new settings of an entry, given how it is stored. */
@@ -171,8 +181,15 @@ export function createDirectory(parts: DirectoryParts): Directory & DirectoryInt
     portals: facade(portals, entries("portal", toEntry)),
     apis,
     seedApi,
-    seedEntry: async (kind, key, settings, mark) =>
-      (await put(kind, key, () => whole(settings), SYSTEM, mark)).done,
+    async seedEntry(kind, key, settings, mark) {
+      const over: SettingsOver = (before) => {
+        const { receiver = null } = settings;
+        const stored = before?.receiver ?? null;
+        return { ...settings, receiver: receiver && withStoredSecrets(sealer, kind, key, stored, receiver) };
+      };
+      const { record, done } = await put(kind, key, over, SYSTEM, mark);
+      return { ...done, lacksCredentials: record?.receiver?.sealed === null };
+    },
   };
 }
 

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { described } from "../config/documented-schema.ts";
 import { isSigningSecret, SIGNING_SECRET_FORM } from "../config/value-forms.ts";
 import type { EntryKind, ReceiverRecord } from "../records/directory/directory.ts";
-import { exactly, ruled } from "./arguments.ts";
+import { exactly, ruled, whenValid } from "./arguments.ts";
 import { NOTIFICATION_TYPES } from "./plan.ts";
 import { receiverAddressProblem, textProblem } from "./text-rules.ts";
 import { receiverContext } from "../records/directory/directory-kinds.ts";
@@ -52,6 +52,31 @@ const configured = exactly(shape);
 export interface ReceiverSettings extends Readonly<z.input<typeof configured>> {}
 export const receiverSettings: z.ZodType<ReceiverSettings, ReceiverSettings> = configured;
 
+const seeded = exactly({
+  ...shape,
+  /**
+   * Password of the Basic credentials that the receiver expects. `null`: not in this file. A receiver keeps its secrets while the origin
+   * of `url` stays; another one waits until they are set.
+   */
+  client_secret: described(shape.client_secret.nullable(), {
+    form: "a text of 1 to 256 characters, or `null`",
+  }),
+}).superRefine(
+  ({ client_secret, signing_secret }, context) => {
+    if (client_secret === null && signing_secret !== undefined)
+      context.addIssue({
+        code: "custom",
+        path: ["signing_secret"],
+        message: "must not be set when client_secret is null",
+      });
+  },
+  whenValid("client_secret", "signing_secret"),
+);
+
+/** A receiver as a seed takes it: its secrets may be elsewhere. */
+export interface SeededReceiver extends Readonly<z.input<typeof seeded>> {}
+export const seededReceiver: z.ZodType<SeededReceiver, SeededReceiver> = seeded;
+
 const changed = exactly({
   ...shape,
   /** Default: stays, as long as the origin of `url` does. */
@@ -98,14 +123,15 @@ export function parseReceiverName(name: string): ReceiverName | undefined {
   return kind === undefined || key === undefined || isObjectName(key) ? undefined : { kind, key };
 }
 
-/** The receiver with its credentials sealed. */
+/** The receiver with its credentials sealed; without them, it is stored as one whose credentials are lost. */
 export function sealReceiver(
   sealer: Sealer,
   kind: EntryKind,
   key: string,
-  receiver: ReceiverSettings,
+  receiver: SeededReceiver,
 ): ReceiverRecord {
   const { url, client_id, client_secret, types, signing_secret } = receiver;
+  if (client_secret === null) return { url, client_id, types, sealed: null };
   const secrets = { client_secret, ...(signing_secret === undefined ? {} : { signing_secret }) };
   return { url, client_id, types, sealed: sealer.seal(receiverContext(kind, key), JSON.stringify(secrets)) };
 }
@@ -178,21 +204,38 @@ export function withSecrets(
   };
 }
 
+/** The receiver of a seed, with the secrets of the stored one in place of `null` if they may stay. See {@link withSecrets}. */
+export function withStoredSecrets(
+  sealer: Sealer,
+  kind: EntryKind,
+  key: string,
+  stored: ReceiverRecord | null,
+  settings: SeededReceiver,
+): SeededReceiver {
+  if (settings.client_secret !== null) return settings;
+  const before = readable(sealer, kind, key, stored);
+  if (before === undefined || new URL(before.url).origin !== new URL(settings.url).origin) return settings;
+  return { ...settings, client_secret: before.client_secret, signing_secret: before.signing_secret };
+}
+
 /** Whether the stored receiver equals the settings. Credentials that no key opens never do. */
 export function sameReceiver(
   sealer: Sealer,
   kind: EntryKind,
   key: string,
   stored: ReceiverRecord | null,
-  settings: ReceiverSettings | null,
+  settings: SeededReceiver | null,
 ): boolean {
   if (stored === null || settings === null) return stored === settings;
+  const isSame =
+    stored.url === settings.url &&
+    stored.client_id === settings.client_id &&
+    stored.types.join(" ") === settings.types.join(" ");
+  if (settings.client_secret === null) return isSame && stored.sealed === null;
   const before = readable(sealer, kind, key, stored);
   return (
-    before?.url === settings.url &&
-    before.client_id === settings.client_id &&
-    before.client_secret === settings.client_secret &&
-    before.signing_secret === settings.signing_secret &&
-    before.types.join(" ") === settings.types.join(" ")
+    isSame &&
+    before?.client_secret === settings.client_secret &&
+    before.signing_secret === settings.signing_secret
   );
 }

@@ -13,7 +13,7 @@ import { fileSchema } from "../config/file-schema.ts";
 import { importedAccount } from "../accounts/account-schema.ts";
 import { CLIENT_ROWS, type ClientRows } from "../accounts/clients/client-settings.ts";
 import { apiSettings } from "../accounts/operations/apis.ts";
-import { entrySettings, serviceSettings } from "../accounts/operations/directory.ts";
+import { seededEntry, seededService } from "../accounts/operations/directory.ts";
 import { seedClient, seedSchema } from "../lib/seed.ts";
 import { type Comment, type Documented, readComment, ROOT, withComments } from "./comments.ts";
 import { type Page, pageWithTables } from "./page.ts";
@@ -180,12 +180,8 @@ export const ARGUMENTS = argumentsWith(CLIENT_ROWS);
 function argumentsWith(rows: ClientRows) {
   return [
     ["the seed", seedSchema(rows), { file: "lib/seed.ts", name: "Seed" }],
-    [
-      "portals and groups",
-      entrySettings,
-      { file: "accounts/operations/directory.ts", name: "EntrySettings" },
-    ],
-    ["services", serviceSettings, { file: "accounts/operations/directory.ts", name: "ServiceSettings" }],
+    ["portals and groups", seededEntry, { file: "accounts/operations/directory.ts", name: "SeededEntry" }],
+    ["services", seededService, { file: "accounts/operations/directory.ts", name: "SeededService" }],
     ["APIs", apiSettings, { file: "accounts/operations/apis.ts", name: "ApiSettings" }],
     ["clients", seedClient(rows), { file: "accounts/clients/client-schema.ts", name: "IdentifiedClient" }],
     ["accounts", importedAccount, { file: "accounts/account-schema.ts", name: "ImportedAccount" }],

@@ -20,14 +20,13 @@ async function applySeedsSecret(call: Call, client_id: string): Promise<void> {
   if (args.has("keep-old-for")) throw misused("--from-seed and --keep-old-for exclude each other");
   const { readProcessConfig } = await import("./server/config-file.ts");
   const { seed } = await readProcessConfig(args, context);
-  const named: Pick<ClientChanges, "client_secret" | "jwks"> | undefined = seed?.clients?.find(
-    (client) => client.client_id === client_id,
-  );
-  const { client_secret, jwks } = named ?? {};
-  if (client_secret === undefined && jwks === undefined)
+  const named = seed?.clients?.find((client) => client.client_id === client_id);
+  const { client_secret = null, jwks } = named ?? {};
+  if (client_secret === null && jwks === undefined)
     throw new CommandFailure("The seed has no secret and no keys of this client.");
+  const changes: ClientChanges = client_secret === null ? { jwks } : { client_secret };
   await call.confirm(`Replace the secret or the keys of ${client_id} with those of the seed?`);
-  await service.clients.update(client_id, jwks === undefined ? { client_secret } : { jwks }, by);
+  await service.clients.update(client_id, changes, by);
   print.done(`The secret or the keys of the seed are set: ${client_id}`, { client_id });
 }
 

@@ -7,6 +7,7 @@ import { configCommands } from "./config.ts";
 import { deliveryCommands } from "./deliveries.ts";
 import { keyCommands } from "./keys.ts";
 import { commandsOf } from "./program/operation-command.ts";
+import { seedCommands } from "./seed.ts";
 import { processCommands } from "./serve.ts";
 import { setupCommands } from "./setup.ts";
 import { storageCommands } from "./storage.ts";
@@ -30,6 +31,7 @@ export const COMMANDS: CommandTable = {
     tokens: "makes and ends tokens for programs that administer over HTTP",
     operators: "confirms second factors of operators",
     config: "checks and prints a configuration",
+    seed: "writes the directory and the clients as a seed, and compares a seed with them",
     storage: "copies, checks, renews and indexes storages",
   },
   commands: [
@@ -48,6 +50,7 @@ export const COMMANDS: CommandTable = {
     ...commandsOf("tokens"),
     ...commandsOf("operators"),
     ...configCommands,
+    ...seedCommands,
     ...storageCommands,
   ],
 };

@@ -8,9 +8,9 @@ import { CLIENT_ROWS, type ClientRows, type ClientRules } from "../accounts/clie
 import { identifiedClient } from "../accounts/clients/client-schema.ts";
 import {
   entryKey,
-  entrySettings,
-  type ServiceSettings,
-  serviceSettings,
+  seededEntry,
+  type SeededService,
+  seededService,
 } from "../accounts/operations/directory.ts";
 import { pagesOf } from "../core/pages.ts";
 import { normalName } from "../accounts/names.ts";
@@ -47,11 +47,11 @@ export const seedClient = (rows: ClientRows, rules = ON_LOOPBACK) => identifiedC
 export function seedSchema(rows: ClientRows, rules = ON_LOOPBACK) {
   return exactly({
     /** Created, or updated to these values. Default: none. */
-    portals: described(mapOf(entryKey, entrySettings).optional(), { form: "an object: key → portal" }),
+    portals: described(mapOf(entryKey, seededEntry).optional(), { form: "an object: key → portal" }),
     /** Created, or updated to these values. Default: none. */
-    groups: described(mapOf(entryKey, entrySettings).optional(), { form: "an object: key → group" }),
+    groups: described(mapOf(entryKey, seededEntry).optional(), { form: "an object: key → group" }),
     /** Created, or updated to these values. Default: none. */
-    services: described(mapOf(entryKey, serviceSettings).optional(), { form: "an object: key → service" }),
+    services: described(mapOf(entryKey, seededService).optional(), { form: "an object: key → service" }),
     /** Created, or updated to these values. Default: none. */
     apis: described(mapOf(apiIdentifier, apiSettings).optional(), { form: "an object: identifier → API" }),
     /** Registered; of a client that exists, the settings that are named are set, but not its secret or keys. Default: none. */
@@ -68,7 +68,7 @@ export function seedSchema(rows: ClientRows, rules = ON_LOOPBACK) {
 /** A seed. All parts are optional. */
 export interface Seed extends Readonly<z.input<ReturnType<typeof seedSchema>>> {}
 
-interface CheckedSeed extends z.output<ReturnType<typeof seedSchema>> {}
+export interface CheckedSeed extends z.output<ReturnType<typeof seedSchema>> {}
 
 /** The paths of its keys, for hints about keys in the wrong place. */
 export function seedKeys(rows: ClientRows = CLIENT_ROWS): readonly string[] {
@@ -95,7 +95,7 @@ interface Item {
   /** The names of what it refers to. */
   readonly needs: readonly string[];
   exists(): Promise<boolean>;
-  apply(): Promise<Seeded & { readonly keepsCredentials?: boolean }>;
+  apply(): Promise<Seeded & { readonly keepsCredentials?: boolean; readonly lacksCredentials?: boolean }>;
 }
 
 /** See `start-service.ts`. */
@@ -108,6 +108,7 @@ export async function applySeed(services: SeededServices, seed: Seed | undefined
   const updated = new Map<string, readonly string[]>();
   const left = new Map<string, string>();
   const rotated = new Set<string>();
+  const lacking = new Set<string>();
 
   /** Why an item is skipped: something it refers to was removed. */
   function reasonToLeave(needs: readonly string[]): string | undefined {
@@ -127,6 +128,7 @@ export async function applySeed(services: SeededServices, seed: Seed | undefined
     if (done.kind === "removed") gone.add(name);
     if (done.kind === "updated") updated.set(name, done.fields);
     if (done.keepsCredentials === true) rotated.add(name);
+    if (done.lacksCredentials === true) lacking.add(name);
   }
   for (const [index, account] of (checked.accounts ?? []).entries()) {
     const path = ["accounts", index];
@@ -149,6 +151,10 @@ export async function applySeed(services: SeededServices, seed: Seed | undefined
     logger.warn(
       `seed: the secret or the keys of ${name} differ from the seed and stay as they are; if the seed is right, run sign-in-service clients rotate-secret ${name.slice("client ".length)} --from-seed`,
     );
+  if (lacking.size > 0)
+    logger.warn(
+      `seed: without credentials: ${listed([...lacking])} (rotate the secrets of clients with clients rotate-secret; set those of receivers)`,
+    );
   if (gone.size > 0)
     logger.warn(
       `seed: removed since, and not made again: ${listed([...gone])} (take it out of the seed, or make it with a command)`,
@@ -164,7 +170,7 @@ function itemsOf(
   { clients, directory, keys }: SeededServices,
   { portals = {}, groups = {}, services = {}, apis = {}, clients: seeded = [] }: CheckedSeed,
 ): Item[] {
-  const entries = (kind: EntryKind, all: Readonly<Record<string, ServiceSettings>>): Item[] =>
+  const entries = (kind: EntryKind, all: Readonly<Record<string, SeededService>>): Item[] =>
     Object.entries(all).map(([key, entry]) => {
       const mark = seedMark(keys.seeds, kind, key);
       return {

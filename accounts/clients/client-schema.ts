@@ -1,6 +1,6 @@
 /** The arguments of the calls for clients: the settings of `client-settings.ts`, and what identifies a client. */
 import { z } from "zod";
-import { described } from "../../config/documented-schema.ts";
+import { described, textsOf } from "../../config/documented-schema.ts";
 import type { ClientKind } from "../../records/directory/directory.ts";
 import { exactly, integer, ruled, whenValid } from "../arguments.ts";
 import { addressProblems, DEFAULT_KIND, problem, type SettingProblem } from "./client-kinds.ts";
@@ -80,18 +80,23 @@ export function newClient(rows: ClientRows, rules: ClientRules): z.ZodType<Check
 export function identifiedClient(
   rows: ClientRows,
   rules: ClientRules,
-): z.ZodType<CheckedClient & IdentifiedClient, IdentifiedClient> {
+): z.ZodType<CheckedIdentified, IdentifiedClient> {
   // A secret that is too short for production is refused when the client is registered: those of the examples come first.
   const values = valuesOf(rows, { production: false });
   const client_id = described(ruled(clientIdProblem), {
     form: "1 to 128 of the characters `A-Z a-z 0-9 . _ ~ -`, not the `sub` of an account",
   });
-  const settings = { ...values, name: values["name"]!.optional() };
+  const secret = values["client_secret"]!;
+  const orNull = described(secret.nullable(), {
+    ...textsOf(secret),
+    form: `${textsOf(secret).form}; or \`null\``,
+  });
+  const settings = { ...values, client_secret: orNull, name: values["name"]!.optional() };
   return ofOneKind(rows, rules, client_id, settings, ({ kind, client_secret, jwks }) =>
     client_secret === undefined && jwks === undefined && rows.kinds[kind].confidential
       ? [problem(["client_secret"], "is required")]
       : [],
-  ) as z.ZodType<IdentifiedClient & CheckedClient, IdentifiedClient>;
+  ) as z.ZodType<CheckedIdentified, IdentifiedClient>;
 }
 
 /** Argument of `update`. What depends on the kind is checked with the record. */
@@ -142,8 +147,11 @@ export interface CheckedClient
 export interface IdentifiedClient extends Omit<ClientInput, "client_id" | "client_secret" | "name"> {
   /** Identifies the client. */
   readonly client_id: string;
-  /** Its secret; stored as a keyed digest. Default: none: required for `web` and `machine`, unless `jwks` is there. */
-  readonly client_secret?: string | undefined;
+  /**
+   * Its secret; stored as a keyed digest. `null`: not in this file. A client keeps the secrets that it has; a new one gets a secret that
+   * nobody knows, until it is rotated. Default: none: required for `web` and `machine`, unless `jwks` is there.
+   */
+  readonly client_secret?: string | null | undefined;
   /** Display name. Default: the name of its service. */
   readonly name?: string | undefined;
 }
@@ -163,6 +171,9 @@ export interface ClientChanges extends Omit<
   /** Replaces all secrets and keys. */
   readonly jwks?: SettingArguments["jwks"];
 }
+
+/** The same after checking. */
+type CheckedIdentified = Omit<CheckedClient, "client_secret" | "name"> & IdentifiedClient;
 
 type Web = Omit<ClientInput, "kind" | "redirect_uris" | "jwks" | "native" | "origins">;
 

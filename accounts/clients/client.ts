@@ -22,7 +22,11 @@ export interface InternalClient {
 }
 
 /** What a seed has done with a client, and whether that has another secret or other keys than the seed says. */
-export type SeededClient = Seeded & { readonly keepsCredentials: boolean };
+export type SeededClient = Seeded & {
+  readonly keepsCredentials: boolean;
+  /** Whether it is new, and nobody knows its secret. */
+  readonly lacksCredentials: boolean;
+};
 
 /** Calls that only the service itself uses. */
 export interface ClientInternals {

@@ -329,19 +329,27 @@ export function createClients({
     ...(facade(table, operations) as unknown as Clients),
 
     async seed(client, { nameOfNew, mark }) {
-      const { client_id, name = nameOfNew, client_secret = "" } = client;
-      const fresh = checked("client", newSchema, { ...client, name });
+      const { client_id, name = nameOfNew } = client;
+      const client_secret = client.client_secret ?? undefined;
+      const fresh = checked("client", newSchema, { ...client, name, client_secret });
+      const lacksCredentials = client.client_secret === null && kinds[fresh.kind].confidential;
       const changes = seededChanges(rows, client);
-      let done: SeededClient = { kind: "same", keepsCredentials: false };
+      let done: SeededClient = { kind: "same", keepsCredentials: false, lacksCredentials: false };
       if ((await directory.findClient(client_id)) === undefined) await forgetRemoved(client_id, SYSTEM);
       await change(
         client_id,
         SYSTEM,
         (before, isMarked) => {
-          done = { kind: isMarked ? "removed" : "created", keepsCredentials: false };
-          if (before === undefined && isMarked) return undefined;
+          if (before === undefined && isMarked) {
+            done = { kind: "removed", keepsCredentials: false, lacksCredentials: false };
+            return undefined;
+          }
           if (before === undefined) {
-            const record = newRecord(fresh, client_id, { hash: hmac(secretKey, client_secret) });
+            done = { kind: "created", keepsCredentials: false, lacksCredentials };
+            const record = newRecord(fresh, client_id, {
+              hash: hmac(secretKey, client_secret ?? generateSecret()),
+              ...(lacksCredentials && { generated: true }),
+            });
             return { action: "client.registered", record, logo: logoOf(client_id, fresh) };
           }
           if (!isPublic(before))
@@ -353,10 +361,10 @@ export function createClients({
           const fields = changedMembers(before, after);
           const keepsCredentials = !hasCredentials(before, fresh);
           if (fields.length === 0) {
-            done = { kind: "same", keepsCredentials };
+            done = { kind: "same", keepsCredentials, lacksCredentials: false };
             return undefined;
           }
-          done = { kind: "updated", fields, keepsCredentials };
+          done = { kind: "updated", fields, keepsCredentials, lacksCredentials: false };
           return { action: "client.updated", record: after, logo: logoOf(client_id, changes) };
         },
         mark,

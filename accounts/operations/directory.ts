@@ -3,7 +3,7 @@ import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
 import type { EntryKind } from "../../records/directory/directory.ts";
 import { exactly, ruled } from "../arguments.ts";
-import { receiverChanges, receiverSettings, type ShownReceiver } from "../receivers.ts";
+import { receiverChanges, receiverSettings, seededReceiver, type ShownReceiver } from "../receivers.ts";
 import { serviceRoles } from "../roles.ts";
 import { keyProblem, textProblem } from "../text-rules.ts";
 import { type Facade, NONE, operation, operations } from "./operation.ts";
@@ -22,7 +22,7 @@ const entry = exactly(entryShape);
 
 /** The settings of a group or portal. */
 export interface EntrySettings extends Readonly<z.input<typeof entry>> {}
-export const entrySettings: z.ZodType<EntrySettings, EntrySettings> = entry;
+const entrySettings: z.ZodType<EntrySettings, EntrySettings> = entry;
 
 const changedReceiver = {
   /** Where its notifications go. Secrets that are left out stay, as long as the origin of `url` does. Default: stays as it is. */
@@ -47,7 +47,24 @@ const service = exactly(serviceShape);
 
 /** The settings of a service. */
 export interface ServiceSettings extends Readonly<z.input<typeof service>> {}
-export const serviceSettings: z.ZodType<ServiceSettings, ServiceSettings> = service;
+const serviceSettings: z.ZodType<ServiceSettings, ServiceSettings> = service;
+
+const seededShape = {
+  /** Where its notifications go. Default: none. */
+  receiver: seededReceiver.optional(),
+};
+
+const entryOfSeed = exactly({ ...entryShape, ...seededShape });
+
+/** A group or portal of a seed. */
+export interface SeededEntry extends Readonly<z.input<typeof entryOfSeed>> {}
+export const seededEntry: z.ZodType<SeededEntry, SeededEntry> = entryOfSeed;
+
+const serviceOfSeed = exactly({ ...serviceShape, ...seededShape });
+
+/** A service of a seed. */
+export interface SeededService extends Readonly<z.input<typeof serviceOfSeed>> {}
+export const seededService: z.ZodType<SeededService, SeededService> = serviceOfSeed;
 
 const serviceChanges = exactly({ ...serviceShape, ...changedReceiver }).partial();
 

@@ -107,8 +107,8 @@ function startClient(
   const [registered] = seed?.clients ?? [];
   const { oauth2, openid } = service.configuration.deployments;
   if (registered === undefined || oauth2 === undefined || openid === undefined) return;
-  const { client_id, client_secret, service: serviceKey } = registered;
-  if (client_secret === undefined) return;
+  const { client_id, client_secret = null, service: serviceKey } = registered;
+  if (client_secret === null) return;
   const settings = { url, client_id, client_secret, oauth2: oauth2.url, openid: openid.url };
   const controls = demoControls({ service, seed, serviceKey, faults });
   listener.serve(listenerOf(createClient(settings, controls)));

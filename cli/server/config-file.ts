@@ -42,7 +42,7 @@ export async function readConfigFile(path: string): Promise<ConfigFile> {
  * The seed with the bytes of the logos in place of their paths.
  * @param problems gets the logos that can't be read. Their clients are left without one.
  */
-async function withLogos(seed: unknown, folder: string, problems: string[]): Promise<unknown> {
+export async function withLogos(seed: unknown, folder: string, problems: string[]): Promise<unknown> {
   if (!isObject(seed) || !Array.isArray(seed["clients"])) return seed;
   const clients = seed["clients"].map(async (client: unknown, index) => {
     const path = isObject(client) ? client["logo"] : undefined;

@@ -30,7 +30,7 @@ export function refuseDemoSecrets({ configuration, seed }: ConfigFile): void {
       typeof password === "string" && passwords.has(password) ? [`accounts[${i}].password`] : [],
     ),
     ...(seed?.clients ?? []).flatMap(({ client_secret }, i) =>
-      client_secret !== undefined && secrets.has(client_secret) ? [`clients[${i}].client_secret`] : [],
+      typeof client_secret === "string" && secrets.has(client_secret) ? [`clients[${i}].client_secret`] : [],
     ),
   ];
   const places = [...ofEvents, ...inSeed.map((place) => `seed.${place}`)];
@@ -55,7 +55,7 @@ function receiverSecrets(seed: Seed): readonly (readonly [string, string])[] {
     Object.entries(entries).flatMap(([key, { receiver }]) =>
       (["client_secret", "signing_secret"] as const).flatMap((name) => {
         const secret = receiver?.[name];
-        return secret === undefined ? [] : [[`${part}.${key}.receiver.${name}`, secret] as const];
+        return typeof secret !== "string" ? [] : [[`${part}.${key}.receiver.${name}`, secret] as const];
       }),
     ),
   );
@@ -101,7 +101,7 @@ async function publishedClients(
 ): Promise<readonly string[]> {
   const digests = new Set(
     published?.clients?.flatMap(({ client_secret }) =>
-      client_secret === undefined ? [] : [hmac(clientSecrets, client_secret)],
+      typeof client_secret === "string" ? [hmac(clientSecrets, client_secret)] : [],
     ),
   );
   const clients = await directory.listClients();

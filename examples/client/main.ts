@@ -29,8 +29,8 @@ function settingsOf(path: string, { config, seed }: ConfigFile): ClientSettings 
   if (client === undefined || first === undefined || oauth2 === undefined || openid === undefined) {
     throw new CommandFailure(`${path} must have both deployments, and a client in its seed.`);
   }
-  const { client_id, client_secret, redirect_uris = [] } = client;
-  if (client_secret === undefined) throw new CommandFailure(`${path} must give ${client_id} a secret.`);
+  const { client_id, client_secret = null, redirect_uris = [] } = client;
+  if (client_secret === null) throw new CommandFailure(`${path} must give ${client_id} a secret.`);
   const { origin: url } = new URL(first);
   for (const address of [redirectUri({ url }, "oauth2"), redirectUri({ url }, "openid")]) {
     if (!redirect_uris.includes(address)) {

@@ -2,7 +2,10 @@
 import type { Seed } from "../../cli/server/config-file.ts";
 import type { Endpoint } from "./application.ts";
 
-type Receiver = Pick<Endpoint, "client_id" | "client_secret" | "signing_secret"> & { readonly url: string };
+type Receiver = Pick<Endpoint, "client_id" | "signing_secret"> & {
+  readonly url: string;
+  readonly client_secret: string | null;
+};
 
 export interface SeededEndpoints {
   /** Such as `http://127.0.0.1:4000`. */
@@ -16,7 +19,7 @@ export function seededEndpoints(seed: Seed): SeededEndpoints | undefined {
   const all = Object.entries({ portal: portals, group: groups, service: services }).flatMap(
     ([kind, entries]) =>
       Object.entries(entries).flatMap(([key, { receiver }]) =>
-        receiver === undefined ? [] : [located(`${kind}:${key}`, receiver)],
+        receiver === undefined ? [] : located(`${kind}:${key}`, receiver),
       ),
   );
   const origin = all.find(({ url }) => isHere(url))?.url.origin;
@@ -32,7 +35,9 @@ function isHere({ protocol, hostname }: URL): boolean {
 function located(
   name: string,
   { url: address, client_id, client_secret, signing_secret }: Receiver,
-): { readonly url: URL; readonly endpoint: Endpoint } {
+): readonly { readonly url: URL; readonly endpoint: Endpoint }[] {
+  // Nobody can play a receiver whose password is not in the seed.
+  if (client_secret === null) return [];
   const url = new URL(address);
-  return { url, endpoint: { name, path: url.pathname, client_id, client_secret, signing_secret } };
+  return [{ url, endpoint: { name, path: url.pathname, client_id, client_secret, signing_secret } }];
 }

@@ -156,17 +156,23 @@ describe("a command that only reads", () => {
     ["deliveries list", 0],
     [`deliveries find ${NOBODY}`, 1],
     [`deliveries explain --account ${NOBODY} --type DELETE_ACCOUNT`, 1],
+    [`sessions list ${NOBODY}`, 1],
     ["audit list", 0],
+    [`audit find ${NOBODY}`, 1],
+    ["tokens list", 0],
     ["keys list", 0],
     ["keys reseal --check", 0],
     ["config check", 0],
     ["config print", 0],
+    ["seed export", 0],
+    // It has none of what is there.
+    ["seed diff SEED", 1],
     // It says what is wrong.
     ["doctor", 1],
   ];
 
   it("is one of those below", () => {
-    const verbs = ["check", "explain", "find", "list", "print"];
+    const verbs = ["check", "diff", "explain", "find", "list", "print"];
     const reading = COMMANDS.commands
       .map(({ words }) => words.join(" "))
       .filter((words) => verbs.some((verb) => words.endsWith(` ${verb}`)));
@@ -186,6 +192,8 @@ describe("a command that only reads", () => {
     const file = join(place, "other.json");
     const keys = { ...storage.keys, rotation: { signing: 30 * 86_400 } };
     writeFileSync(file, JSON.stringify({ ...OTHER, ...storage, keys }), { mode: 0o600 });
+    const seed = join(place, "seed.json");
+    writeFileSync(seed, JSON.stringify({ seed: {} }));
     const before = await everythingIn(storage);
     expect(JSON.stringify(before)).toContain(`${oauth2}/account/callback`);
     /** What a file holds, to the byte; other storages are compared by their records. */
@@ -195,7 +203,7 @@ describe("a command that only reads", () => {
         : undefined;
     const stored = bytes();
     for (const [words, expected] of READING) {
-      const { code, err } = await here([...words.split(" "), "--config", file]);
+      const { code, err } = await here([...words.replace("SEED", seed).split(" "), "--config", file]);
       expect([words, code, err]).toEqual([words, expected, expect.anything()]);
       expect([words, bytes()]).toEqual([words, stored]);
     }

@@ -9,7 +9,7 @@ import { configurationSchema, defaults } from "../../config/schema.ts";
 import { leavesOf } from "../../config/documented-schema.ts";
 import { CLIENT_ROWS } from "../../accounts/clients/client-settings.ts";
 import { importedAccount } from "../../accounts/account-schema.ts";
-import { entrySettings, serviceSettings } from "../../accounts/operations/directory.ts";
+import { seededEntry, seededService } from "../../accounts/operations/directory.ts";
 import { seedClient, seedSchema } from "../../lib/seed.ts";
 import { readEnvironment } from "../../config/environment.ts";
 
@@ -132,8 +132,8 @@ describe("docs/seed.md", () => {
   });
 
   it.each<[string, z.ZodType, object]>([
-    ["portals and groups", entrySettings, { name: "N", receiver: RECEIVER }],
-    ["services", serviceSettings, { name: "N", receiver: RECEIVER }],
+    ["portals and groups", seededEntry, { name: "N", receiver: RECEIVER }],
+    ["services", seededService, { name: "N", receiver: RECEIVER }],
     ["clients", seedClient(CLIENT_ROWS), CLIENT],
     ["accounts", importedAccount, { email: "ada@example.com" }],
     ["the seed", seedSchema(CLIENT_ROWS), {}],
