@@ -156,7 +156,7 @@ describe("a command that only reads", () => {
     ["deliveries list", 0],
     [`deliveries find ${NOBODY}`, 1],
     [`deliveries explain --account ${NOBODY} --type DELETE_ACCOUNT`, 1],
-    [`sessions list ${NOBODY}`, 1],
+    [`sessions list ${NOBODY}`, 0],
     ["audit list", 0],
     [`audit find ${NOBODY}`, 1],
     ["tokens list", 0],
