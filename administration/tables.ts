@@ -4,6 +4,7 @@ import { apis } from "../accounts/operations/apis.ts";
 import { type AuditLog, audit } from "../accounts/operations/audit.ts";
 import { type Clients, clients } from "../accounts/operations/clients.ts";
 import { groups, portals, services } from "../accounts/operations/directory.ts";
+import { health, shownHealth } from "../accounts/operations/health.ts";
 import { type Invitations, type Invites, invitations } from "../accounts/operations/invitations.ts";
 import { type Keys, keys } from "../accounts/operations/keys.ts";
 import { type Operators, operators } from "../accounts/operations/operators.ts";
@@ -11,6 +12,7 @@ import { type Tokens, tokens } from "../accounts/operations/tokens.ts";
 import { deliveries, deliveriesOf, type Notifications, receiversOf } from "../notifier/operations.ts";
 import { receivers } from "../notifier/receiver-operations.ts";
 import type { Directory } from "../accounts/directory.ts";
+import type { Health } from "../records/health.ts";
 import {
   type AnyRow,
   type AnyTable,
@@ -34,6 +36,7 @@ export const TABLES = {
   keys,
   tokens,
   operators,
+  health,
 };
 export type Noun = keyof typeof TABLES;
 
@@ -48,6 +51,7 @@ export interface Calls {
   readonly keys: Keys;
   readonly tokens: Tokens;
   readonly operators: Operators;
+  readonly health: () => Promise<Health>;
 }
 
 /** The object of a service that has the calls of a table. */
@@ -65,6 +69,7 @@ export const CALLS: { readonly [N in Noun]: (service: Calls) => object } = {
   keys: (service) => service.keys,
   tokens: (service) => service.tokens,
   operators: (service) => service.operators,
+  health: (service) => ({ check: async () => shownHealth(await service.health()) }),
 };
 
 const METHODS = {

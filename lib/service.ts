@@ -288,17 +288,6 @@ async function build(
     const { invite, list, find, send, withdraw } = http.invitations;
     const routes = createRoutes(http);
     const operators = createOperators(below);
-    const calls = {
-      accounts: { ...accounts, invite },
-      invitations: { list, find, send, withdraw },
-      clients,
-      directory,
-      notifications: notifier.notifications,
-      audit: createAuditLog(base),
-      keys: createKeys(keys, () => storage.secrets.read()),
-      tokens: tokens.calls,
-      operators: operators.calls,
-    };
     const health = () =>
       storageHealth(storage, {
         // Notifications and mail wait in the storage, so without them a server still signs people in.
@@ -309,6 +298,18 @@ async function build(
           ask: async () => ({ ok: true, detail: routes.proxySigns().join("; ") }),
         },
       });
+    const calls = {
+      accounts: { ...accounts, invite },
+      invitations: { list, find, send, withdraw },
+      clients,
+      directory,
+      notifications: notifier.notifications,
+      audit: createAuditLog(base),
+      keys: createKeys(keys, () => storage.secrets.read()),
+      tokens: tokens.calls,
+      operators: operators.calls,
+      health,
+    };
     const onRequest = logRequest;
     const administration = createServiceAdministration(http, {
       calls,
@@ -358,7 +359,6 @@ async function build(
         const { applySeed } = await import("./seed.ts");
         await applySeed(below, seed);
       },
-      health,
       metrics: () => metrics.text(),
       close: () => (closing ??= open.disposeAsync()),
     };

@@ -89,6 +89,7 @@ GET /v1/audit/{record} v v
 GET /v1/keys v -
 POST /v1/keys/rotate a -
 POST /v1/keys/{kid}/retire a -
+GET /v1/health v -
 `;
 
 const LETTERS = { viewer: "v", support: "s", administrator: "a", deliveries: "d" } as const;

@@ -14,6 +14,7 @@ import type { Administrator } from "../../administration/administrator.ts";
 import { createPerform, type Perform, type PerformServices } from "../../administration/perform.ts";
 import { openApiDocument } from "../../administration/open-api.ts";
 import { createOperators } from "../../administration/operators.ts";
+import { storageHealth } from "../../records/health.ts";
 import { createTokens } from "../../administration/tokens.ts";
 import { createRest } from "../../administration/rest/rest.ts";
 import { type SignInServiceConfig } from "../../config/input.ts";
@@ -128,6 +129,7 @@ export async function openAdministration(
     keys: createKeys(keys, () => storage.secrets.read()),
     tokens: createTokens(base).calls,
     operators: createOperators(below).calls,
+    health: () => storageHealth(storage),
   };
   const taken: AdministrationStage["taken"] = [];
   const full = new Set<string>();
