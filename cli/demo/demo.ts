@@ -11,30 +11,19 @@ export const DEMO_FILE: string = join(import.meta.dirname, "demo.json");
 const SERVER = "http://localhost:3000";
 const CLIENT = "http://localhost:3001";
 const RECEIVER = "http://127.0.0.1:3002";
-const CONSOLE = "http://localhost:3003";
 
 /** The origins of the parts of the demo. */
 interface DemoOrigins {
   readonly server: string;
   readonly client: string;
   readonly receiver: string;
-  readonly console: string;
 }
 
 /** The configuration of the demo at these origins. */
-export function demoConfig({
-  server,
-  client,
-  receiver,
-  console: administration,
-}: DemoOrigins): Promise<ConfigFile> {
+export function demoConfig({ server, client, receiver }: DemoOrigins): Promise<ConfigFile> {
   const moved: unknown = JSON.parse(readFileSync(DEMO_FILE, "utf8"), (_key, value: unknown) =>
     typeof value === "string"
-      ? value
-          .replace(SERVER, server)
-          .replace(CLIENT, client)
-          .replace(RECEIVER, receiver)
-          .replace(CONSOLE, administration)
+      ? value.replace(SERVER, server).replace(CLIENT, client).replace(RECEIVER, receiver)
       : value,
   );
   return checkConfigFile(moved);
@@ -58,7 +47,7 @@ export async function banner(
     [],
     ["OAuth 2.0", oauth2?.url ?? ""],
     ["OpenID Connect", openid?.url ?? ""],
-    ["Console", `${configuration.admin?.url ?? ""} (add an authenticator app or a passkey first)`],
+    ["Deliveries", `${oauth2?.url ?? ""}/account/deliveries`],
     ...(receiver === undefined ? [] : [["Receiver", `${receiver} (prints each notification here)`]]),
     ["Mail", `${oauth2?.url ?? ""}${MAILBOX_PATH} (what the service sends to people)`],
     ["Health", `${oauth2?.url ?? ""}/health`],

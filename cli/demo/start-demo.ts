@@ -1,4 +1,4 @@
-/** `serve --demo`: a server, a client, a receiver and the console on four consecutive ports. */
+/** `serve --demo`: a server, a client and a receiver on three consecutive ports. */
 import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { pino, type Logger } from "pino";
@@ -68,7 +68,6 @@ interface Ports {
   readonly server: Listener;
   readonly client: Listener | undefined;
   readonly receiver: Listener | undefined;
-  readonly console: Listener;
 }
 
 /** @throws CommandFailure if one of the ports isn't available. */
@@ -83,7 +82,6 @@ async function takePorts(
     server: await opened.listen(first, host),
     client: client ? await opened.listen(after(1), host) : undefined,
     receiver: receiver && (await opened.listen(after(2), HERE, { drainMs: RECEIVER_DRAIN_MS })),
-    console: await opened.listen(after(3), HERE),
   };
 }
 
@@ -122,13 +120,12 @@ function createLogger({ logLevel }: Environment): Logger {
 
 /** Starts the demo and prints its addresses. */
 export async function startDemo(opened: Opened, asked: DemoStart): Promise<void> {
-  const { server, client, receiver, console: administration } = await takePorts(opened, asked);
+  const { server, client, receiver } = await takePorts(opened, asked);
   const origins = {
     // Browsers create no passkeys for IP addresses.
     server: `http://localhost:${server.port}`,
     client: `http://localhost:${client?.port ?? server.port + 1}`,
     receiver: `http://${HERE}:${receiver?.port ?? server.port + 2}`,
-    console: `http://localhost:${administration.port}`,
   };
   const file = await demoConfig(origins);
   const { seed } = file;
@@ -139,9 +136,8 @@ export async function startDemo(opened: Opened, asked: DemoStart): Promise<void>
   if (database !== undefined) await mkdir(dirname(database), { recursive: true });
   const logger = createLogger(asked.environment);
   const mailbox = mailboxFor(file.configuration);
-  const { service, answer, administer } = opened.add(await Generation.open(file, { logger, mailbox }));
+  const { service, answer } = opened.add(await Generation.open(file, { logger, mailbox }));
   server.serve(answer);
-  administration.serve(administer);
   if (client !== undefined) startClient(client, origins.client, { service, seed, faults });
   const beside = {
     ...(client && { client: origins.client }),
