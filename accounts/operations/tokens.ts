@@ -102,7 +102,7 @@ export const tokens = operations("token", {
     audit: ["token.ended"],
     errors: [],
     columns: [],
-    example: { target: ["tok_4f0c7d1e8f5b4c39"], input: {} },
+    example: { target: ["TOKEN_ID"], input: {} },
   }),
 });
 

@@ -18,6 +18,9 @@ import { COMMANDS } from "../../cli/commands.ts";
 import { here, type Outcome } from "./here.ts";
 import { storedDeliveries } from "../notifier/stored-deliveries.ts";
 
+/** An operator of the configuration. */
+const OPERATOR = "6b3e0a52-6d3b-4a39-9c55-0f2b8f0c7a11";
+
 /** Secrets that no output may contain. */
 export const SECRETS: Readonly<
   Record<
@@ -88,6 +91,7 @@ export class Office {
       deployments: { oauth2: { url: `${base}/oauth2` }, openid: { url: `${base}/openid` } },
       mail: { url: `smtp://mailer:${SECRETS.mail}@127.0.0.1:9`, from: "sign-in@example.com" },
       metrics: { token: SECRETS.metrics },
+      operators: { [OPERATOR]: "support" },
       providers: { google: { client_id: "news", client_secret: SECRETS.provider } },
       notifications: { allowedReceivers: ["127.0.0.0/8"] },
       ...storage,
@@ -158,6 +162,16 @@ export class Office {
     return delivery?.id ?? "";
   }
 
+  /** @returns the `sub` of an operator with an authenticator app. */
+  async operator(): Promise<string> {
+    const { accounts } = this.service;
+    if ((await accounts.find(OPERATOR)) === undefined) {
+      await accounts.import({ sub: OPERATOR, email: "operator@example.com", password: SECRETS.password });
+      await accounts.addApp(OPERATOR, { secret: SECRETS.app });
+    }
+    return OPERATOR;
+  }
+
   /** The example with the identifiers of what exists. */
   async placed(example: string): Promise<string> {
     const sub = await this.prepare();
@@ -177,6 +191,11 @@ export class Office {
       return example.replace(/(?<=--user-id )\d+/u, String(person?.user_id));
     }
     if (!/\bID\b/u.test(example)) return example.replaceAll(/\bSUB\b/gu, sub);
+    if (example.startsWith("operators confirm")) return example.replace("SUB", await this.operator());
+    if (example.includes("TOKEN_ID")) {
+      const { id } = await this.service.tokens.create({ role: "viewer", expires: 3_600 });
+      return example.replace("TOKEN_ID", id);
+    }
     if (example.startsWith("invitations ")) {
       const { id } = await this.service.accounts.invite({ email: `${crypto.randomUUID()}@example.com` });
       return example.replace(/\bID\b/u, id);
