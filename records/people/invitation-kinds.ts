@@ -1,6 +1,7 @@
 /** Invitations: people whom an administrator has asked to make an account. */
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Actor } from "../audit/audit-event.ts";
+import { ACCOUNT } from "../directory/directory-kinds.ts";
 import { defineKind, type Kind } from "../kinds.ts";
 
 /** An invitation as it is stored. Times are in milliseconds since the epoch. */
@@ -50,6 +51,8 @@ export const INVITATION: Kind<StoredInvitation, "all" | "address"> = defineKind(
     all: "listing invitations",
     address: "finding those of an address",
   },
+  // The account that it became.
+  parent: { kind: ACCOUNT, key: ({ sub }) => sub ?? undefined },
   expires: "90 days after its link",
   expiresAt: ({ expiresAt }) => expiresAt + LISTED_MS,
   sealed: ({ sealed, ...rest }, replace) => ({

@@ -216,6 +216,7 @@ const KEPT: Readonly<Record<string, string>> = {
   payload: "as its delivery",
   lane: "as its deliveries",
   removal: "until everything else is removed",
+  idempotency: "a repeat of the request that deleted the account learns that it is gone; 24 hours",
   identifier: "nobody else gets the `sub`",
   "user-id": "nobody else gets the number",
 };

@@ -95,6 +95,9 @@ describe("somebody who is invited", () => {
         .get(`${running.openid}/account`)
         .then((each) => signIn(each, { username: email, password: PASSWORD })),
     ).toMatchObject({ status: 200 });
+    // It is about this person.
+    await running.service.accounts.delete(account?.sub ?? "");
+    expect(await find(id)).toBeUndefined();
   });
 
   it("chooses a passkey, as JSON, and a password that breaks a rule makes no account [D-INVITE-3]", async () => {
