@@ -91,7 +91,7 @@ export class Office {
       deployments: { oauth2: { url: `${base}/oauth2` }, openid: { url: `${base}/openid` } },
       mail: { url: `smtp://mailer:${SECRETS.mail}@127.0.0.1:9`, from: "sign-in@example.com" },
       metrics: { token: SECRETS.metrics },
-      operators: { [OPERATOR]: "support" },
+      operators: { [OPERATOR]: "support" as const },
       providers: { google: { client_id: "news", client_secret: SECRETS.provider } },
       notifications: { allowedReceivers: ["127.0.0.0/8"] },
       ...storage,
@@ -190,12 +190,12 @@ export class Office {
       const person = await this.service.accounts.find(sub);
       return example.replace(/(?<=--user-id )\d+/u, String(person?.user_id));
     }
-    if (!/\bID\b/u.test(example)) return example.replaceAll(/\bSUB\b/gu, sub);
     if (example.startsWith("operators confirm")) return example.replace("SUB", await this.operator());
     if (example.includes("TOKEN_ID")) {
       const { id } = await this.service.tokens.create({ role: "viewer", expires: 3_600 });
       return example.replace("TOKEN_ID", id);
     }
+    if (!/\bID\b/u.test(example)) return example.replaceAll(/\bSUB\b/gu, sub);
     if (example.startsWith("invitations ")) {
       const { id } = await this.service.accounts.invite({ email: `${crypto.randomUUID()}@example.com` });
       return example.replace(/\bID\b/u, id);
