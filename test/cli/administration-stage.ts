@@ -215,7 +215,7 @@ export class Office {
     const [command = "", input] = line.split(" < ");
     const words = [...command.matchAll(/'([^']*)'|(\S+)/gu)].map(([, quoted, plain]) => {
       if (plain === undefined) return quoted ?? "";
-      return /^\w+\.\w+$/u.test(plain) ? join(this.folder, plain) : plain;
+      return /^[\w-]+\.\w+$/u.test(plain) ? join(this.folder, plain) : plain;
     });
     return this.here(words, {
       variables: new Map([["SIGN_IN_CONFIG", this.config]]),
