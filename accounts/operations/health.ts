@@ -45,10 +45,12 @@ export const health = operations("health", {
 export function shownHealth({ ok, parts }: Health): z.output<typeof shown> {
   return {
     ok,
-    parts: Object.entries(parts).map(([name, { latency, ...part }]) => ({
+    parts: Object.entries(parts).map(([name, { ok: isUp, required, latency, detail }]) => ({
       name,
-      ...part,
+      ok: isUp,
+      required,
       latency_ms: latency,
+      detail,
     })),
   };
 }
