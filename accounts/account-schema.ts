@@ -155,7 +155,7 @@ export const WHEN_CHECKED: ReturnType<typeof whenValid> = whenValid(
 const { email_verified: _confirmedByTheLink, ...invitedFields } = fields;
 
 const invited = exactly({
-  /** The address that is invited. The account has it, confirmed. */
+  /** Where the invitation goes. It becomes the confirmed address of the account. */
   email,
   ...invitedFields,
   /** Keys of the services that the account is assigned to. Default: none. */

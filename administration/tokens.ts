@@ -23,8 +23,6 @@ export interface AdministrationTokens {
   readonly calls: Tokens;
   /** Who a token belongs to; `undefined` for one that is unknown, has ended or has run out, or whose service is gone. */
   find(token: string): Promise<Administrator | undefined>;
-  /** Whether somebody ended a token in the last 30 days. One that ran out was not ended. */
-  wasEnded(id: string): Promise<boolean>;
   /** How many tokens that are valid run out within a time. */
   endingWithin(seconds: number): Promise<number>;
 }
@@ -112,10 +110,6 @@ export function createTokens({
         return undefined;
       if (last_used_at === null || last_used_at + LAST_USE_SECONDS <= seconds()) await noteUse(found.value);
       return { actor: { kind: "token", id }, role, ...(service !== null && { service }) };
-    },
-    async wasEnded(id) {
-      const found = await records.find(TOKEN.ref(id));
-      return found !== undefined && found.value.ended_at !== null;
     },
     async endingWithin(time) {
       const soon = seconds() + time;

@@ -56,7 +56,7 @@ const aboutClient = ({ client_id, service }: ClientRecord): SignInCheck["detail"
   ...(service !== null && { service }),
 });
 
-/** The clients of a service that want a second factor. `strict` asks operators of the service, too. */
+/** The clients that require a second factor. With `profile: strict`, operators need one as well. */
 const wantsFactor =
   ({ profile }: Pick<Configuration, "profile">) =>
   (client: ClientRecord): boolean =>

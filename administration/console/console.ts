@@ -16,7 +16,7 @@ import type { PageServices } from "../../interactions/services.ts";
 import { callerOf } from "../../provider/exchange.ts";
 import { createSignInSessions } from "../../provider/sessions/sessions.ts";
 import type { Surface } from "../exchange.ts";
-import { TABLES } from "../tables.ts";
+import { type Noun, TABLES } from "../tables.ts";
 import { derivedPages, type Tables } from "./derived/pages.ts";
 import { refusalText } from "./derived/words.ts";
 import { framedPage, isEnough, type Outside, outsidePage } from "./frame.ts";
@@ -33,7 +33,7 @@ import {
 } from "./request.ts";
 import { createConsoleSessions } from "./session.ts";
 import { CALLBACK_PATH, createConsoleSignIn, deploymentOf, type SignInParts } from "./sign-in.ts";
-import type { Perform } from "./stand-ins.ts";
+import type { Perform } from "../perform.ts";
 
 /** What the console is made of. */
 export type ConsoleParts = Pick<
@@ -146,7 +146,7 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
       seal: (name, text) => encrypter.encrypt(context(name), text),
       open: (name, sealed) => encrypter.decrypt(context(name), sealed),
       perform: (noun, verb, { target = [], input = {}, ...more } = {}) =>
-        perform(operator.who, noun, verb, { target, input, ...more, origin }),
+        perform(operator.who, noun as Noun, verb, { target, input, ...more, origin }),
       opens: (entry) => openTo(operator).has(entry),
       require(row) {
         if (!allows(operator.who.role, row)) throw new SignInError("role_required", `needs ${row.role}`);

@@ -2,7 +2,7 @@
 import type { Translator } from "../../core/texts.ts";
 import type { Page } from "../../interactions/page.ts";
 import { fullName } from "../../accounts/names.ts";
-import type { OperatorRole } from "./stand-ins.ts";
+import type { OperatorRole } from "../../config/operators.ts";
 import { nameOf, sidebar } from "./entries.ts";
 import type { ConsoleView, Notice, Operator } from "./request.ts";
 import type { Refusal } from "./sign-in.ts";

@@ -9,7 +9,8 @@ import type { Moments } from "../../interactions/look/moments.ts";
 import type { Locals } from "../../interactions/look/views.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import type { Exchange } from "../../provider/exchange.ts";
-import type { Administrator, Perform } from "./stand-ins.ts";
+import type { Administrator } from "../administrator.ts";
+import type { Perform } from "../perform.ts";
 
 /** The parts of an exchange that a request to the console has. Its deployment is the listener. */
 export type ConsoleContext = ParameterizedContext & {

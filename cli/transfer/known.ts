@@ -45,7 +45,7 @@ export function leaveOut({ leftOut }: Known, what: string): void {
   if (leftOut.size < MAX_LEFT_OUT && /^[\w .:|@/-]{1,100}$/u.test(what)) leftOut.add(what);
 }
 
-/** The attributes of a person that this service has, from texts. */
+/** Converts texts to the configured attributes. Attributes that this service does not have are left out. */
 export function attributesFrom(
   known: Known,
   texts: Iterable<readonly [name: string, text: string]>,

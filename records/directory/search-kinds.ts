@@ -31,7 +31,7 @@ export const SEARCH_WORDS: Kind<StoredSearchWords, "word"> = defineKind({
 export interface StoredSearchIndex {
   /** Whether every account has its words. */
   readonly complete: boolean;
-  /** Where a run of `storage reindex` continues that has not finished. */
+  /** Where the next run of `storage reindex` continues, if the last one did not finish. */
   readonly after?: Position;
   /** The accounts that this run has done. */
   readonly done?: number;
