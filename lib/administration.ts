@@ -6,7 +6,7 @@ import type { ConsoleOperators } from "../administration/operators.ts";
 import { createPerform } from "../administration/perform.ts";
 import { createRest } from "../administration/rest/rest.ts";
 import { consoleSurface } from "../administration/console/console.ts";
-import type { Calls, Noun } from "../administration/tables.ts";
+import type { Calls } from "../administration/tables.ts";
 import type { AdministrationTokens } from "../administration/tokens.ts";
 import type { HandledRequest } from "../compat/request-log.ts";
 import type { Health } from "../records/health.ts";
@@ -32,7 +32,7 @@ export function createServiceAdministration(
   const rest = createRest({ perform, findToken: (token) => tokens.find(token), openApi: openApiDocument });
   const console = consoleSurface({
     ...services,
-    perform: (who, noun, verb, request) => perform(who, noun as Noun, verb, request),
+    perform,
     health,
     mayOpenConsole: (account) => operators.mayOpenConsole(account),
   });
