@@ -1,7 +1,7 @@
 /** Finds the endpoint of a request: by the exact original path, and by host if the deployments have different ones. */
 import type { IncomingMessage } from "node:http";
 import type { Context } from "koa";
-import { endpointsOf, type EndpointName } from "../config/deployments.ts";
+import { DISCOVERY_PATH, endpointsOf, type EndpointName, metadataPaths } from "../config/deployments.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
 import { isHostOf, requestedHost } from "./forwarded.ts";
 import { accountHandlers, endpointTable, type HandlersByMethod } from "./endpoints.ts";
@@ -24,6 +24,8 @@ interface Routes {
   readonly withUid: ReadonlyMap<string, readonly Route[]>;
   /** Paths that end with `:uid/:step`, by what precedes these segments. */
   readonly withStep: ReadonlyMap<string, readonly Route[]>;
+  /** Paths of the host that are not below a base URL. */
+  readonly metadata: ReadonlyMap<string, Route>;
 }
 
 /** A route whose path is that of the request. */
@@ -51,9 +53,10 @@ export function createDispatch(services: EndpointServices): (ctx: Context) => De
   return (ctx) => {
     const url = ctx.originalUrl;
     const question = url.indexOf("?");
-    const path = configuration.stripPrefix + (question === -1 ? url : url.slice(0, question));
+    const asked = question === -1 ? url : url.slice(0, question);
+    const path = configuration.stripPrefix + asked;
     const all = matches(routes, path);
-    if (all.length === 0) return undefined;
+    if (all.length === 0) return metadataAt(asked, ctx);
     const named = deploymentOf(ctx.req);
     const [first, ...others] =
       named === undefined ? all : all.filter(({ route }) => route.deployment === named);
@@ -65,12 +68,21 @@ export function createDispatch(services: EndpointServices): (ctx: Context) => De
       isAmbiguous: others.some(({ route }) => route.deployment !== deployment),
     };
   };
+
+  /** @param asked the path as it was received: a proxy takes no prefix off it. */
+  function metadataAt(asked: string, { req }: Context): Destination | undefined {
+    const route = routes.metadata.get(asked);
+    if (route === undefined || (deploymentOf(req) ?? route.deployment) !== route.deployment) return undefined;
+    // The document is the same, so oidc-provider sees the request for that of the base URL.
+    return { route, path: DISCOVERY_PATH, isAmbiguous: false };
+  }
 }
 
 function buildRoutes(services: EndpointServices): Routes {
   const exact = new Map<string, Route[]>();
   const withUid = new Map<string, Route[]>();
   const withStep = new Map<string, Route[]>();
+  const metadata = new Map<string, Route>();
   const table = endpointTable(services);
   const { oauth2, openid } = services.configuration.deployments;
   function add(path: string, route: Route): void {
@@ -84,7 +96,10 @@ function buildRoutes(services: EndpointServices): Routes {
       const handlers = table[name];
       if (handlers === undefined) continue;
       const template = deployment.path + path;
-      add(path, { deployment, endpoint: name, template, methods, handlers: byMethod(handlers) });
+      const route = { deployment, endpoint: name, template, methods, handlers: byMethod(handlers) };
+      add(path, route);
+      if (name !== "discovery") continue;
+      for (const each of metadataPaths(deployment)) metadata.set(each, { ...route, template: each });
     }
     for (const page of services.accountPages) {
       const handlers = accountHandlers(page);
@@ -95,7 +110,7 @@ function buildRoutes(services: EndpointServices): Routes {
       add(page.path, { deployment, endpoint: "account", template, methods, handlers: byMethod(handlers) });
     }
   }
-  return { exact, withUid, withStep };
+  return { exact, withUid, withStep, metadata };
 }
 
 const byMethod = (handlers: HandlersByMethod): Route["handlers"] => new Map(Object.entries(handlers));

@@ -103,6 +103,9 @@ function under(name: EndpointName, methods: string, path: string): EndpointPath 
   return Object.freeze({ ...at(name, methods, path), below: true });
 }
 
+/** The path of discovery below the base URL (OpenID Connect Discovery 1.0 section 4). */
+export const DISCOVERY_PATH = "/.well-known/openid-configuration";
+
 /** Endpoints with the same path on both deployments. */
 const SAME: readonly EndpointPath[] = [
   at("authorize", "GET", "/oauth2/authorize"),
@@ -140,7 +143,7 @@ export const endpointPaths: Readonly<Record<DeploymentKind, readonly EndpointPat
     at("userinfoAlias", "GET", "/resources/userinfo"),
     at("profile", "GET", "/oauth2/external/profile"),
     at("profileAlias", "GET", "/external/profile"),
-    at("discovery", "GET HEAD OPTIONS", "/.well-known/openid-configuration"),
+    at("discovery", "GET HEAD OPTIONS", DISCOVERY_PATH),
     at("jwks", "GET HEAD OPTIONS", "/oauth2/jwks"),
     at("par", "POST", "/oauth2/par"),
     at("introspect", "POST", "/oauth2/introspect"),
@@ -155,6 +158,15 @@ export function endpointsOf(deployment: Pick<Deployment, "kind" | "post">): read
   const rows = endpointPaths[deployment.kind];
   if (!deployment.post) return rows;
   return rows.map((row) => (row.name === "authorize" ? at("authorize", "GET POST", row.path) : row));
+}
+
+/**
+ * Further paths of the discovery document, on the host: clients look there when the issuer has a path (RFC 8414 sections 3.1
+ * and 5). No `stripPrefix` belongs to them, because they are not below the base URL.
+ */
+export function metadataPaths({ path }: Pick<Deployment, "path">): readonly string[] {
+  const all = [`/.well-known/oauth-authorization-server${path}`, `${DISCOVERY_PATH}${path}`];
+  return all.filter((each) => each !== path + DISCOVERY_PATH);
 }
 
 /** Two endpoints with the same address. */
@@ -225,5 +237,5 @@ export function discoveryAdvice(
     return undefined;
   return openid === undefined
     ? "this service has no OpenID Connect deployment, and OAuth 2.0 here has no discovery"
-    : `the issuer is ${openid.url}, and its discovery document is ${openid.url}/.well-known/openid-configuration`;
+    : `the issuer is ${openid.url}, and its discovery document is ${openid.url}${DISCOVERY_PATH}`;
 }

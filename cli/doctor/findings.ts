@@ -382,6 +382,13 @@ export const FINDINGS = {
     why: ISSUER,
     fix: "Remove what rewrites responses in the proxy.",
   },
+  metadata_missing: {
+    check: "addresses",
+    level: "warning",
+    what: "At {url} is not the metadata of the issuer; the status is {status}.",
+    why: "Clients that know only the issuer look there first (RFC 8414), and some look nowhere else.",
+    fix: "Let the proxy pass on the path {path} of the host to the service, unchanged. An application that embeds the service mounts service.routes() at its root.",
+  },
   login_redirects: {
     check: "cookies",
     level: "problem",

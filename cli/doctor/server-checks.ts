@@ -3,6 +3,7 @@ import { type Cookie, parseSetCookie } from "set-cookie-parser";
 import { request as requestPlain, type IncomingHttpHeaders } from "node:http";
 import { request as requestSecure } from "node:https";
 import type { Configuration, Deployment } from "../../config/configuration.ts";
+import { DISCOVERY_PATH, metadataPaths } from "../../config/deployments.ts";
 import { isPlainObject } from "../../config/plain-data.ts";
 import { isLoopback } from "../../config/value-forms.ts";
 import { type Check, type Finding, finding } from "./findings.ts";
@@ -87,6 +88,13 @@ function send(url: URL, headers: Readonly<Record<string, string | number>>, form
   return promise;
 }
 
+/** Asks for an address that is below no deployment. @param path on the host. @throws NoAnswer */
+function askHost(subject: ServerSubject, { url }: Deployment, path: string): Promise<Answer> {
+  const base = new URL(url);
+  const origin = isBehindProxy(subject) ? subject.at.origin : base.origin;
+  return send(new URL(path, origin), { host: base.host, accept: "application/json" });
+}
+
 /** Sends the server a request as a browser or a client would send it to a deployment. @throws NoAnswer */
 function ask(subject: ServerSubject, deployment: Deployment, question: Question): Promise<Answer> {
   const { path, form, accept = "application/json", cookies } = question;
@@ -156,7 +164,7 @@ const addresses: Check<ServerSubject> = {
         if (!isOwnRefusal(answer)) found.push(unservedFinding(subject, deployment, answer));
         continue;
       }
-      const answer = await ask(subject, deployment, { path: "/.well-known/openid-configuration" });
+      const answer = await ask(subject, deployment, { path: DISCOVERY_PATH });
       if (answer.status !== 200) {
         found.push(unservedFinding(subject, deployment, answer));
         continue;
@@ -173,6 +181,12 @@ const addresses: Check<ServerSubject> = {
       );
       for (const [name, value] of wrong)
         found.push(finding("discovery_rewritten", { url, name, value: quoted(value) }));
+      for (const path of metadataPaths(deployment)) {
+        const metadata = await askHost(subject, deployment, path);
+        if (metadata.status === 200 && json(metadata)["issuer"] === url) continue;
+        const { status } = metadata;
+        found.push(finding("metadata_missing", { url: new URL(path, url).href, path, status }));
+      }
     }
     return found;
   },

@@ -71,6 +71,18 @@ describe("doctor --url", () => {
       ],
     ],
     [
+      "a proxy that passes on nothing but the prefix",
+      { path: (given) => (given.startsWith("/login/") ? given : "/elsewhere") },
+      ["oauth-authorization-server", "openid-configuration"].map((name) => ({
+        check: "addresses",
+        level: "warning",
+        what: expect.stringMatching(
+          `/\\.well-known/${name}/login/openid is not the metadata .* status is 404`,
+        ),
+        fix: expect.stringContaining(`/.well-known/${name}/login/openid`),
+      })),
+    ],
+    [
       "a proxy that removes cookies",
       {
         answer: (headers) =>
@@ -147,7 +159,7 @@ describe("doctor --url", () => {
       ],
     ],
   ])(
-    "checks %s",
+    "checks %s [D-META-3]",
     async (_what, front, wrong) => {
       let inside = "";
       const proxy = await startProxy({ ...front, to: () => inside });

@@ -75,6 +75,8 @@ describe("examples/embed.ts", () => {
       issuer: `${origin}/auth/openid`,
       token_endpoint: `${origin}/auth/openid/oauth2/token`,
     });
+    const metadata = await fetch(`${origin}/.well-known/oauth-authorization-server/auth/openid`);
+    expect(await metadata.json()).toMatchObject({ issuer: `${origin}/auth/openid` });
   });
 });
 

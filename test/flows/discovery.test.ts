@@ -110,7 +110,33 @@ describe("the discovery document", () => {
     expect(claims["acr"]).toBe(ACR_PASSWORD);
   });
 
-  it("asked for at another address, is a 404 that says where it is", async () => {
+  it("is where the issuer leads clients, by RFC 8414 and by OpenID Connect Discovery [D-META-1]", async () => {
+    const { origin, pathname } = new URL(running.openid);
+    const issuerPath = pathname === "/" ? "" : pathname;
+    const document = await send(`${running.openid}${path}`);
+    for (const address of [
+      `${origin}/.well-known/oauth-authorization-server${issuerPath}`,
+      `${origin}/.well-known/openid-configuration${issuerPath}`,
+    ]) {
+      const headers = { origin: "https://app.example" };
+      const answer = await send(address, { headers });
+      expect([address, answer.status, answer.body]).toEqual([address, 200, document.body]);
+      expect(answer.headers.get("access-control-allow-origin")).not.toBeNull();
+      const preflight = await send(address, {
+        method: "OPTIONS",
+        headers: { ...headers, "access-control-request-method": "GET" },
+      });
+      expect(preflight.status).toBeLessThan(300);
+      const head = await send(address, { method: "HEAD" });
+      expect([head.status, head.text]).toEqual([200, ""]);
+      const post = await send(address, { method: "POST" });
+      expect([post.status, post.headers.get("allow")]).toEqual([405, "GET, HEAD, OPTIONS"]);
+    }
+    for (const absent of ["protected_resources", "client_id_metadata_document_supported"])
+      expect(document.body).not.toHaveProperty(absent);
+  });
+
+  it("asked for at another address, is a 404 that says where it is [D-META-2]", async () => {
     const { oauth2, openid } = running;
     const origin = new URL(openid).origin;
     const issuerPath = new URL(openid).pathname.replace(/\/$/u, "");
@@ -118,11 +144,14 @@ describe("the discovery document", () => {
     for (const address of [
       `${oauth2}${path}`,
       `${origin}${path}`,
-      `${origin}${path}${issuerPath}`,
       `${origin}/.well-known/oauth-authorization-server`,
+      `${origin}/.well-known/oauth-authorization-server${issuerPath}/`,
+      `${origin}/.well-known/oauth-authorization-server${issuerPath}/other`,
+      `${openid}/.well-known/oauth-authorization-server`,
       `${openid}/oauth2${path}`,
     ]) {
       if (address === `${openid}${path}`) continue;
+      if (address === `${origin}/.well-known/oauth-authorization-server${issuerPath}`) continue;
       const { status, body, headers } = await send(address);
       expect([address, status, body]).toEqual([
         address,
@@ -139,6 +168,9 @@ describe("the discovery document", () => {
     expect((await send(`${alone.oauth2}${path}`)).body).toMatchObject({
       error_description: expect.stringContaining("has no OpenID Connect deployment"),
     });
+    // The OAuth 2.0 deployment has no issuer, and no metadata.
+    for (const other of ["oauth-authorization-server", "openid-configuration"])
+      expect((await send(`${alone.origin}/.well-known/${other}/login`)).status).toBe(404);
     // What is not under a base URL belongs to the host application.
     for (const other of [path, `/shop${path}`, `/login/shop${path}`, `/loginx${path}`, `${path}/login`])
       expect([other, await send(`${alone.origin}${other}`)]).toMatchObject([

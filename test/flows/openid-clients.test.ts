@@ -139,6 +139,32 @@ describe("openid-client with only the issuer", () => {
 });
 
 describe("oauth4webapi with only the issuer", () => {
+  it("finds its metadata as RFC 8414 says [D-META-1]", async () => {
+    const issuer = new URL(running.openid);
+    const options = { algorithm: "oauth2", [oauth.allowInsecureRequests]: true } as const;
+    const response = await oauth.discoveryRequest(issuer, options);
+    expect(new URL(response.url).pathname).toMatch(/^\/\.well-known\/oauth-authorization-server/);
+    const server = await oauth.processDiscoveryResponse(issuer, response);
+    expect(server).toMatchObject({
+      authorization_response_iss_parameter_supported: true,
+      code_challenge_methods_supported: ["S256"],
+      token_endpoint_auth_methods_supported: expect.arrayContaining(["none", "private_key_jwt"]),
+      scopes_supported: expect.arrayContaining(["openid"]),
+    });
+    const { client_id, client_secret } = NEWS;
+    const config = await client.discovery(
+      issuer,
+      client_id,
+      undefined,
+      client.ClientSecretBasic(client_secret),
+      {
+        algorithm: "oauth2",
+        execute: [client.allowInsecureRequests],
+      },
+    );
+    expect(config.serverMetadata().token_endpoint).toBe(server.token_endpoint);
+  });
+
   it("signs in with PKCE and reads userinfo [AUTH-8, D-DEPLOY-4, D-DEPLOY-6]", async () => {
     const options = { [oauth.allowInsecureRequests]: true };
     const issuer = new URL(running.openid);

@@ -25,7 +25,7 @@ const twoHosts = (origin: string): DeploymentsInput => ({
 });
 
 describe("a proxy", () => {
-  it("may remove a prefix and change the host, with stripPrefix [D-DEPLOY-17]", async () => {
+  it("may remove a prefix and change the host, with stripPrefix [D-DEPLOY-17, D-META-1]", async () => {
     let inner = "";
     const proxy = await startProxy({
       to: () => inner,
@@ -44,6 +44,10 @@ describe("a proxy", () => {
     expect(await signsIn(running)).toEqual([...WORKS, ...WORKS]);
     const { body } = await send(`${proxy.url}/login/openid/.well-known/openid-configuration`);
     expect(body["authorization_endpoint"]).toBe(`${proxy.url}/login/openid/oauth2/authorize`);
+    // The proxy takes no prefix off what is not under it.
+    const root = `${proxy.url}/.well-known/oauth-authorization-server`;
+    expect((await send(`${root}/login/openid`)).body).toEqual(body);
+    expect((await send(`${root}/openid`)).status).toBe(404);
   });
 
   it("may serve each deployment on its own host, selected by the Host header [D-DEPLOY-1, D-DEPLOY-2]", async () => {

@@ -86,12 +86,17 @@ describe.each([
     expect(wrong).toEqual([]);
   });
 
-  it("discovery is on the OpenID Connect host and on unknown hosts [D-HOST-1]", async () => {
-    const discovery = `${right}/.well-known/openid-configuration`;
-    expect((await get(running, discovery, [`Host: ${HOSTS.oauth2}`])).status).toBe(404);
-    expect((await get(running, discovery, [`Host: ${HOSTS.openid}`])).status).toBe(200);
-    for (const lines of [["Host: sign-in.internal:3000"], ["Host: 10.1.2.3"], ["Host: [fd00::1]:3000"]]) {
-      expect((await get(running, discovery, lines)).status).toBe(200);
+  it("discovery is on the OpenID Connect host and on unknown hosts [D-HOST-1, D-META-2]", async () => {
+    for (const discovery of [
+      `${right}/.well-known/openid-configuration`,
+      `/.well-known/openid-configuration${right}`,
+      `/.well-known/oauth-authorization-server${right}`,
+    ]) {
+      expect((await get(running, discovery, [`Host: ${HOSTS.oauth2}`])).status).toBe(404);
+      expect((await get(running, discovery, [`Host: ${HOSTS.openid}`])).status).toBe(200);
+      for (const lines of [["Host: sign-in.internal:3000"], ["Host: 10.1.2.3"], ["Host: [fd00::1]:3000"]]) {
+        expect((await get(running, discovery, lines)).status).toBe(200);
+      }
     }
   });
 });
