@@ -99,7 +99,11 @@ An account that exists stays as it is, unless --update or --update-credentials i
     operands: [{ form: "FILE", about: "the file; one that accounts export has encrypted needs its key" }],
     options: [
       ...SERVICE_OPTIONS,
-      { form: "--format FORMAT", about: "ours, keycloak, auth0 or csv; default: ours" },
+      {
+        form: "--format FORMAT",
+        about: "ours, keycloak, auth0 or csv; default: ours",
+        values: ["ours", "keycloak", "auth0", "csv"],
+      },
       { form: "--dry-run", about: "only says what would be done" },
       {
         form: "--map-sub",

@@ -2,6 +2,7 @@
 import { accountCommands } from "./accounts.ts";
 import { auditCommands } from "./audit.ts";
 import { clientCommands } from "./clients.ts";
+import { completionCommand } from "./completion.ts";
 import type { CommandTable } from "./program/command.ts";
 import { configCommands } from "./config.ts";
 import { deliveryCommands } from "./deliveries.ts";
@@ -52,5 +53,6 @@ export const COMMANDS: CommandTable = {
     ...configCommands,
     ...seedCommands,
     ...storageCommands,
+    completionCommand(() => COMMANDS),
   ],
 };

@@ -74,6 +74,12 @@ export const NEEDS = [
     usedBy: "the tests of the documented proxies",
     install: unpackedFromDebian(NGINX, "nginx"),
   },
+  ...["bash", "zsh", "fish"].map((name) => ({
+    name,
+    executables: [name],
+    usedBy: "the tests of completion",
+    install: fromDebian(name),
+  })),
   {
     name: "faketime",
     executables: ["faketime"],

@@ -34,15 +34,17 @@ export interface CommandContext {
 
 /** An operand or option as `--help` shows it. */
 export interface Described {
-  /** `SUB` or `[FILE]`; of an option `--yes` or `--client ID`. */
+  /** `SUB`, `[FILE]`, or `[WORD...]` for any number; of an option `--yes` or `--client ID`. */
   readonly form: string;
   /** What it means: a phrase without a full stop. */
   readonly about: string;
+  /** Everything that can stand there, if that is a short list. */
+  readonly values?: readonly string[] | undefined;
 }
 
 export interface CommandOption extends Described {
   /** Whether it may be given more than once. */
-  readonly isList?: true;
+  readonly isList?: true | undefined;
 }
 
 /**

@@ -156,7 +156,7 @@ export function commandOf(
   );
   const { words, fixed } = wordsOf(noun, verb, row);
   const operands: Described[] = [
-    ...fixed.map((word) => ({ form: word, about: `the word ${word}` })),
+    ...fixed.map((word) => ({ form: word, about: `the word ${word}`, values: [word] })),
     ...row.target.map((each) => ({
       form: each.toUpperCase(),
       about: phraseOf(OPERATION_TEXTS.operands[each] ?? ""),

@@ -236,6 +236,12 @@ function formOf({ name, kind, schema }: Member): string {
   return `--${name} ${kind === KINDS.map || bare(schema) instanceof z.ZodRecord ? `${value}=TEXT` : value}`;
 }
 
+/** What can be chosen from; of a list what each of its values can be. */
+function valuesOf(schema: unknown): readonly string[] | undefined {
+  if (schema instanceof z.ZodArray) return valuesOf(bare(schema.element));
+  return schema instanceof z.ZodEnum ? schema.options.map(String) : undefined;
+}
+
 /** Whether the command asks each time. */
 export const asksAlways = ({ confirm }: AnyRow): boolean => confirm === "final" || confirm === "typed";
 
@@ -259,8 +265,7 @@ export function optionsOf(row: AnyRow, texts: Readonly<Record<string, string>>):
       const { member, schema, kind, isNeeded } = each;
       const text = texts[member] ?? textsOf(schema).description ?? "";
       const about = `${text}${kind.about?.(bare(schema)) ?? ""}${isNeeded ? "; required" : ""}`;
-      const form = formOf(each);
-      return kind.isList ? { form, about, isList: true } : { form, about };
+      return { form: formOf(each), about, values: valuesOf(bare(schema)), isList: kind.isList };
     });
   const again = row.confirm === "typed" ? `, the ${row.target.join(" ").toUpperCase()} typed again` : "";
   return [
@@ -271,6 +276,7 @@ export function optionsOf(row: AnyRow, texts: Readonly<Record<string, string>>):
           {
             form: "--remove MEMBER",
             about: `removes a value; any of ${removable.join(", ")}`,
+            values: removable,
             isList: true,
           } as const,
         ]

@@ -64,7 +64,9 @@ function addCommand(
   const calls = examples.map((example) => `  sign-in-service ${example}`).join("\n");
   program.addHelpText("after", `\nExample${examples.length === 1 ? "" : "s"}:\n${calls}`);
   program.action(async () => {
-    if (program.args.length > operands.length) throw tooMany(command, program.args.slice(operands.length));
+    const takesMore = operands.at(-1)?.form.endsWith("...]") === true;
+    if (!takesMore && program.args.length > operands.length)
+      throw tooMany(command, program.args.slice(operands.length));
     const values: Readonly<Record<string, string | boolean | readonly string[] | undefined>> = program.opts();
     const named = options.map((option) => {
       const name = nameOf(option);
@@ -149,7 +151,7 @@ function usageOf(program: Program): string {
   for (let each: Program | null = program; each !== null; each = each.parent) names.unshift(each.name());
   if (program.commands.length > 0) return [...names, "COMMAND"].join(" ");
   const operands = program.registeredArguments.map((each) =>
-    each.required ? each.name() : `[${each.name()}]`,
+    each.required ? each.name() : `[${each.name()}${each.variadic ? "..." : ""}]`,
   );
   return [...names, ...operands, "[options]"].join(" ");
 }

@@ -101,9 +101,9 @@ describe.each(ROWS)("the operation %s", (name, noun, verb, row) => {
   });
 });
 
-it("the help of an operation loads no service", () => {
+it.each(["keys list --help", "completion bash -- keys li"])("%s loads no service", (typed) => {
   const told = pathToFileURL(join(import.meta.dirname, "../notifier/loaded-packages.ts")).href;
-  const words = ["--import", told, join(import.meta.dirname, "../../cli/main.ts"), "keys", "list", "--help"];
+  const words = ["--import", told, join(import.meta.dirname, "../../cli/main.ts"), ...typed.split(" ")];
   const said = spawnSync(process.execPath, words, { encoding: "utf8" });
   expect(said.stdout).toMatch(/^loaded: commander zod\.$/mu);
 });
