@@ -176,9 +176,19 @@ const invited = exactly({
 export interface NewInvitation extends FieldArguments, Readonly<z.input<typeof invited>> {}
 export const newInvitation: z.ZodType<NewInvitation, NewInvitation> = invited;
 
-/** The argument of `accounts.import`: an account of another system, with its identifiers. */
+/** An account of another system, with its identifiers. */
 export interface ImportedAccount
   extends FieldArguments, Readonly<z.input<z.ZodObject<typeof importedFields>>> {}
 export const importedAccount: z.ZodType<ImportedAccount, ImportedAccount> = exactly(
   importedFields,
 ).superRefine(checkImported, WHEN_CHECKED);
+
+/** The argument of `accounts.import`: such an account, and whether it is announced. */
+export interface ImportArguments extends ImportedAccount {
+  /** Whether `account.created` is sent to systems of your own. Default: `false`. */
+  readonly notify?: boolean | undefined;
+}
+export const importArguments: z.ZodType<ImportArguments, ImportArguments> = exactly({
+  ...importedFields,
+  notify: flag().optional(),
+}).superRefine(checkImported, WHEN_CHECKED);

@@ -75,9 +75,12 @@ export function createAccounts(
       within,
       marks = [],
       detail,
+      isAnnounced = false,
       ...more
     }: {
       readonly marks?: readonly SeedMark[];
+      /** See {@link AccountDecision}. */
+      readonly isAnnounced?: boolean | undefined;
       readonly within?: Transaction;
       /** What the audit says besides what the account signs in with. */
       readonly detail?: AuditDetail;
@@ -105,7 +108,7 @@ export function createAccounts(
           ...more,
         };
         const said = { ...detail, ...(first && detailOf(first)) };
-        const about = Object.keys(said).length > 0 && { detail: said };
+        const about = { isAnnounced, ...(Object.keys(said).length > 0 && { detail: said }) };
         if (first === undefined) return { action, record: fresh, drawsNumber, ...about };
         const addition = await factors.first(tx, fresh, first);
         return {
@@ -127,7 +130,7 @@ export function createAccounts(
     } catch (error) {
       // A client was registered with the random `sub`.
       if (isNew && error instanceof IdentifierTaken)
-        return store(action, input, first, caller, { marks, ...more });
+        return store(action, input, first, caller, { marks, isAnnounced, ...more });
       throw error;
     }
   }
@@ -135,13 +138,13 @@ export function createAccounts(
   async function importAccount(
     account: ImportedAccount,
     caller: Caller,
-    marks: readonly SeedMark[] = [],
+    how: { readonly marks?: readonly SeedMark[]; readonly isAnnounced?: boolean | undefined } = {},
   ): Promise<AccountRecord> {
     checkFields(account);
     const { password_hash: hash = null } = account;
     const first = hash === null ? await firstOf(account, "imported") : ({ kind: "password", hash } as const);
     if (account.user_id !== undefined) await directory.passUserId(account.user_id);
-    const { record } = await store("account.imported", account, first, caller, { marks });
+    const { record } = await store("account.imported", account, first, caller, how);
     return record;
   }
 
@@ -168,7 +171,8 @@ export function createAccounts(
       return shown(record);
     },
 
-    import: async ({ input, caller }) => shown(await importAccount(input, caller)),
+    import: async ({ input: { notify: isAnnounced, ...account }, caller }) =>
+      shown(await importAccount(account, caller, { isAnnounced })),
 
     async find({ target: [sub] }) {
       const record = await directory.findAccount(sub);
@@ -232,7 +236,7 @@ export function createAccounts(
     record: (sub) => directory.findAccount(sub),
 
     async seed(account, marks) {
-      await importAccount(checked("account", importedAccount, account), SYSTEM, marks);
+      await importAccount(checked("account", importedAccount, account), SYSTEM, { marks });
     },
 
     register(within, { first, terms_version, invitation, ...account }, caller) {

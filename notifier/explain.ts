@@ -1,11 +1,16 @@
-/** A dry run of the plan: which receivers an action would notify, and why. */
+/** A dry run: which receivers would be told of an action, and why. */
+import type { Configuration } from "../config/configuration.ts";
+import { EVENT_TYPES, type EventType } from "../config/events.ts";
 import type { DeliveryStore } from "../records/deliveries/delivery.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { type Clock, seconds } from "../core/clock.ts";
 import { InvalidArgument, NotFound } from "../core/errors.ts";
 import type { ExplainedAction, Explanation } from "./operations.ts";
 import { planChange } from "../accounts/account-write.ts";
-import { type PlanDecision, type PlannedAccount, readersOfAny } from "../accounts/plan.ts";
+import { exampleEvent, profileOf, valuesTold } from "../accounts/events/event-types.ts";
+import { type NotificationType, type PlannedAccount, readersOfAny } from "../accounts/plan.ts";
+import { receiverName } from "../accounts/receivers.ts";
+import type { AccountRecord } from "../records/directory/directory.ts";
 import type { FieldRow, PersonFields } from "../accounts/profile-fields.ts";
 
 function accountAfter(before: PlannedAccount, action: ExplainedAction): PlannedAccount | undefined {
@@ -26,16 +31,42 @@ function changedRows({ attributes = [] }: ExplainedAction, { rows }: PersonField
   return changed.filter(({ notifies }) => notifies);
 }
 
-/** @throws NotFound when there is no such account; InvalidArgument for an attribute that the service does not have. */
-export async function explain(
-  action: ExplainedAction,
-  fields: PersonFields,
-  directory: Pick<DirectoryRecords, "findAccount" | "findEntries">,
-  deliveries: Pick<DeliveryStore, "receiver">,
-  clock: Clock,
-): Promise<Explanation[]> {
-  const before = await directory.findAccount(action.account);
-  if (before === undefined) throw new NotFound("this account");
+interface Explained {
+  readonly fields: PersonFields;
+  readonly directory: Pick<DirectoryRecords, "findAccount" | "findEntries">;
+  readonly deliveries: Pick<DeliveryStore, "receiver">;
+  readonly clock: Clock;
+  readonly events: Configuration["events"];
+}
+
+const isEvent = (type: string): type is EventType => EVENT_TYPES.some((each) => each === type);
+
+/** What each receiver of events would get. */
+function explainEvent(
+  type: EventType,
+  account: AccountRecord,
+  { events, fields, clock }: Explained,
+): Omit<Explanation, "paused">[] {
+  const { sub, user_id } = account;
+  const values = valuesTold(account, fields);
+  return Object.entries(events.receivers).map(([key, settings]) => {
+    const isTold = settings.types.includes(type);
+    const about = { sub, user_id, ...profileOf(settings, values) };
+    return {
+      receiver: receiverName("events", key),
+      reason: isTold ? "notified" : "type_not_taken",
+      services: [],
+      body: isTold ? exampleEvent(type, seconds(clock), about) : null,
+    };
+  });
+}
+
+/** What each receiver of notifications would get. */
+async function explainNotification(
+  action: ExplainedAction & { readonly type: NotificationType },
+  before: AccountRecord,
+  { fields, directory, clock }: Explained,
+): Promise<Omit<Explanation, "paused">[]> {
   const after = accountAfter(before, action);
   const unassigned = Object.keys(before.services).length - Object.keys(after?.services ?? {}).length;
   if (action.type === "UNASSINGED_FROM_SERVICE" && unassigned === 0) return [];
@@ -44,12 +75,26 @@ export async function explain(
   if (isOfAttributes && changed.length === 0) return [];
   const readers = isOfAttributes ? readersOfAny(changed) : undefined;
   const plan = await planChange(directory, { before, after }, [action.type], seconds(clock), readers);
+  return plan.map(({ receiver, reason, services, delivery }) => ({
+    receiver,
+    reason,
+    services,
+    body: delivery?.body ?? null,
+  }));
+}
 
-  async function explained(decision: PlanDecision): Promise<Explanation> {
-    const { receiver, reason, services, delivery } = decision;
-    const { paused } = await deliveries.receiver(receiver);
-    return { receiver, reason, services, body: delivery?.body ?? null, paused };
-  }
-
-  return Promise.all(plan.map(explained));
+/** @throws NotFound when there is no such account; InvalidArgument for an attribute that the service does not have. */
+export async function explain(action: ExplainedAction, given: Explained): Promise<Explanation[]> {
+  const { type } = action;
+  const account = await given.directory.findAccount(action.account);
+  if (account === undefined) throw new NotFound("this account");
+  const found = isEvent(type)
+    ? explainEvent(type, account, given)
+    : await explainNotification({ ...action, type }, account, given);
+  return Promise.all(
+    found.map(async (each) => {
+      const { paused } = await given.deliveries.receiver(each.receiver);
+      return Object.assign(each, { paused });
+    }),
+  );
 }

@@ -201,7 +201,8 @@ export function createNotifications(
       wake.mail();
       return { receivers: resumed, mails };
     },
-    explain: ({ input }) => explain(input, fields, directory, deliveries, clock),
+    explain: ({ input }) =>
+      explain(input, { fields, directory, deliveries, clock, events: configuration.events }),
     acknowledgements: ({ target: [sub] }) => acknowledgements(deliveries, sub),
     async stats() {
       const [spans, held_mails] = await Promise.all([deliveries.recent(LAST_HOUR), outbox.held()]);

@@ -2,9 +2,10 @@
 import { z } from "zod";
 import { anyString, exactly, flag, ruled } from "../accounts/arguments.ts";
 import { type Facade, NONE, operation, operations } from "../accounts/operations/operation.ts";
-import { DELIVERED_TYPES } from "../accounts/events/event-types.ts";
+import { DELIVERED_TYPES, type EventBody } from "../accounts/events/event-types.ts";
 import { NOTIFICATION_TYPES, type NotificationBody } from "../accounts/plan.ts";
 import { subProblem } from "../accounts/text-rules.ts";
+import { EVENT_TYPES } from "../config/events.ts";
 import { DELIVERY_STATES } from "../records/deliveries/delivery.ts";
 import { receiverName, type Receivers } from "./receiver-operations.ts";
 
@@ -13,7 +14,11 @@ function oneOf<const T extends readonly [string, ...string[]]>(values: T) {
   return z.enum(values, { error: `must be one of ${values.join(", ")}` });
 }
 
-const type = oneOf(NOTIFICATION_TYPES);
+/** What can happen to an account that is there. */
+const EXPLAINED_TYPES = [
+  ...NOTIFICATION_TYPES,
+  ...EVENT_TYPES.filter((each) => each !== "account.invited"),
+] as const;
 
 const filterShape = {
   /** Only those about this account. */
@@ -128,10 +133,13 @@ const explanationSchema = exactly({
    * client of its services may read the attributes that change).
    */
   reason: z.enum(["notified", "no_receiver", "type_not_taken", "not_a_reader"]),
-  /** The keys of the affected services, sorted. */
+  /** The keys of the affected services, sorted. Events have none. */
   services: z.array(z.string()).readonly(),
-  /** What would be sent, with the current time; `null` if nothing would be. */
-  body: z.custom<NotificationBody>().meta({ type: "object" }).nullable(),
+  /**
+   * What would be sent, with the current time; `null` if nothing would be. Members of an event that depend on what changes are
+   * examples.
+   */
+  body: z.custom<NotificationBody | EventBody>().meta({ type: "object" }).nullable(),
   /** The notification would wait until the receiver is resumed. */
   paused: z.boolean(),
 });
@@ -143,8 +151,8 @@ const explanation: z.ZodType<Explanation> = explanationSchema.meta({ id: "Explan
 const explainedSchema = exactly({
   /** The account. */
   account: anyString,
-  /** What happens to it. */
-  type,
+  /** What happens to it: the type of a notification, or that of an account event. */
+  type: oneOf(EXPLAINED_TYPES),
   /** `UNASSINGED_FROM_SERVICE` only: the services that the account loses. Default: all. */
   services: z.array(anyString, { error: "must be a list of service keys" }).readonly().exactOptional(),
   /** `PROFILE_CHANGED` only: the attributes that change, and nothing else. Default: something that every service may read. */
@@ -349,9 +357,9 @@ export const deliveries = operations("delivery", {
     example: { target: [], input: {} },
   }),
   /**
-   * Shows who would be notified of an action, and who would not, with the reason.
+   * Shows which receivers would be told of an action, and which would not, with the reason.
    *
-   * Sends nothing.
+   * Sends nothing. For a type such as `account.updated` it is about the receivers of events.
    *
    * @throws NotFound if there is no such account.
    */

@@ -12,7 +12,7 @@ import { isDisabled, passwordGeneration } from "../account.ts";
 import { attributeValue } from "../account-schema.ts";
 import { exactly } from "../arguments.ts";
 import { NOTIFICATION_TYPES } from "../plan.ts";
-import type { PersonFields } from "../profile-fields.ts";
+import { type FieldValues, type PersonFields, valueOf } from "../profile-fields.ts";
 
 /** Everything that deliveries are about: notifications, and account events. */
 export const DELIVERED_TYPES = [...NOTIFICATION_TYPES, ...EVENT_TYPES] as const;
@@ -311,15 +311,37 @@ export interface EventBody {
 /** No account has these. */
 const NOBODY = { sub: "00000000-0000-0000-0000-000000000000", user_id: 0 };
 
-/** An event about nobody, for the documentation and for tests of a receiver. @param at seconds since the epoch. */
-export function exampleEvent(type: EventType, at: number): EventBody {
-  const about = type === "account.invited" ? { invitation: NOBODY.sub } : NOBODY;
-  return eventBody(type, at, { ...about, ...ROWS[type].example });
+/**
+ * An event that did not happen, for the documentation, for tests of a receiver and for operators.
+ * @param at seconds since the epoch.
+ * @param given the account, with what `include` names. Default: nobody.
+ */
+export function exampleEvent(type: EventType, at: number, given?: Told): EventBody {
+  const about: Told = given ?? (type === "account.invited" ? { invitation: NOBODY.sub } : NOBODY);
+  const { profile: included, ...account } = about;
+  return eventBody(type, at, {
+    ...account,
+    ...ROWS[type].example,
+    ...(included !== undefined && { profile: included }),
+  });
 }
 
 /** @param at seconds since the epoch. */
 export function eventBody(type: EventType, at: number, data: Told): EventBody {
   return { type, timestamp: new Date(at * 1000).toISOString(), data };
+}
+
+/** All that `include` can name, as an account or an invitation has it. */
+export function valuesTold(
+  record: FieldValues & Pick<AccountRecord, "email"> & { readonly email_verified?: boolean },
+  { rows }: PersonFields,
+): Told {
+  const { email, email_verified = false } = record;
+  return {
+    email,
+    email_verified,
+    ...Object.fromEntries(rows.map((row) => [row.name, valueOf(row, record)])),
+  };
 }
 
 /** The members that `include` names. @param values all that can be told. */

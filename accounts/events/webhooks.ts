@@ -8,13 +8,12 @@ import type { AuditEvent } from "../../records/audit/audit-event.ts";
 import { collect } from "../../records/collected.ts";
 import { type NewDelivery, WORTH_SENDING_MS } from "../../records/deliveries/delivery.ts";
 import { deliveryContext, newDeliveryId } from "../../records/deliveries/delivery-kinds.ts";
-import type { AccountRecord } from "../../records/directory/directory.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
 import type { StorageServices } from "../../records/services.ts";
-import { type FieldValues, type PersonFields, valueOf } from "../profile-fields.ts";
+import type { FieldValues, PersonFields } from "../profile-fields.ts";
 import { receiverName } from "../receivers.ts";
-import { type AccountStep, EVENT_ROWS, eventBody, profileOf } from "./event-types.ts";
+import { type AccountStep, EVENT_ROWS, eventBody, profileOf, valuesTold } from "./event-types.ts";
 
 /** Somebody is invited. */
 export interface InvitationEvent extends FieldValues {
@@ -84,12 +83,6 @@ export function createWebhooks(
   const taken = EVENT_TYPES.filter(isTaken);
   const noted = taken.filter((type) => EVENT_ROWS.get(type)?.ofNote !== undefined);
 
-  const valuesOf = (record: FieldValues & Pick<AccountRecord, "email"> & { email_verified?: boolean }) => ({
-    email: record.email,
-    email_verified: record.email_verified ?? false,
-    ...Object.fromEntries(fields.rows.map((row) => [row.name, valueOf(row, record)])),
-  });
-
   const deliver =
     ({ type, lane, at, data, values, until }: Happened) =>
     ([receiver, settings]: readonly [string, EventReceiverSettings]): NewDelivery => {
@@ -126,7 +119,7 @@ export function createWebhooks(
       if (account === undefined) return [];
       const { sub, user_id } = account;
       const until = isFleeting && { until: at * 1000 + WORTH_SENDING_MS };
-      const common = { lane: sub, at, values: valuesOf(account), ...until };
+      const common = { lane: sub, at, values: valuesTold(account, fields), ...until };
       return toldBy(event).flatMap(([type, told]) =>
         deliveriesOf({ ...common, type, data: { sub, user_id, ...told } }),
       );
@@ -198,13 +191,13 @@ export function createWebhooks(
       let values: Happened["values"] | undefined;
       return taken.flatMap((type) =>
         (EVENT_ROWS.get(type)?.ofChange?.(step, fields) ?? []).flatMap((told) => {
-          values ??= valuesOf(account);
+          values ??= valuesTold(account, fields);
           return deliveriesOf({ type, lane: sub, at, data: { sub, user_id, ...told }, values });
         }),
       );
     },
     async invited(tx, { invitation, email, at, ...given }) {
-      const values = valuesOf({ ...given, email });
+      const values = valuesTold({ ...given, email }, fields);
       const happened = {
         type: "account.invited",
         lane: `invitation:${invitation}`,

@@ -6,7 +6,7 @@ import {
   type AccountChanges,
   clientId,
   type ImportedAccount,
-  importedAccount,
+  importArguments,
   newAccount as newSchema,
   type NewAccount,
   serviceKey,
@@ -232,7 +232,7 @@ export const accounts = operations("account", {
   }),
   /**
    * Creates an account of another system with its identifiers, assignments and password hash of that system.
-   * Moves the counter past its `user_id`. No notification is sent.
+   * Moves the counter past its `user_id`. Nobody is told, unless `notify` asks for `account.created`.
    *
    * @throws AlreadyExists when the `sub` or `user_id` belongs to another account, or the `sub` is a `client_id`.
    * @throws NameTaken, UnknownReference, InvalidPassword as `create` does.
@@ -240,7 +240,7 @@ export const accounts = operations("account", {
   import: operation({
     effect: "create",
     target: [],
-    input: importedAccount,
+    input: importArguments,
     output: account,
     role: "administrator",
     limited: false,

@@ -384,6 +384,37 @@ describe("doctor, without a server", () => {
     expect(requests).toBe(0);
   }, 30_000);
 
+  it("finds receivers of events that can't be reached or are refused, sends nothing, and shows no secret [D-EVENT-23]", async () => {
+    let requests = 0;
+    const listening = await serve((_request, response) => {
+      requests += 1;
+      response.end();
+    });
+    const signing_secret = `whsec_${Buffer.alloc(24, 5).toString("base64")}`;
+    const crm = (url: string) => ({ url, signing_secret, types: ["account.deleted"] });
+    const receivers = {
+      good: crm(`${listening}/events`),
+      closed: crm(`${CLOSED}/events?token=${PASSWORD}`),
+      private: crm("https://10.1.2.3/events"),
+    };
+    const written = { deployments, storage, events: { receivers } };
+    const file = write({ ...written, notifications: { allowedReceivers: ["127.0.0.1"] } }, "events.json");
+    const { code, wrong } = await doctor(["--config", file]);
+    const refused = /^The receiver events:private is refused by this configuration: the address 10\.1\.2\.3/u;
+    expect(code).toBe(1);
+    // Other tests have left receivers in the directory.
+    expect(wrong.filter(({ what }) => what.includes("events:"))).toMatchObject([
+      {
+        check: "receivers",
+        what: "The receiver events:closed can't be reached from this machine (ECONNREFUSED).",
+      },
+      { check: "receivers", what: expect.stringMatching(refused) },
+    ]);
+    expect(requests).toBe(0);
+    const { out, err } = await here(["doctor", "--config", file], {});
+    for (const secret of [signing_secret, PASSWORD]) expect(out + err).not.toContain(secret);
+  }, 30_000);
+
   it("finds a Redis that evicts keys, for artifacts and for the queue", async () => {
     const redis = await openOwnRedis(["--maxmemory-policy", "allkeys-lru"]);
     open.push(redis);

@@ -119,10 +119,50 @@ describe("account events", () => {
     expect(await arrivedAt("/crm")).toEqual([["account.invited", { invitation: id }]]);
   });
 
+  it("are explained without being sent: who gets a type, and with which names [D-EVENT-21]", async () => {
+    const { accounts, notifications } = notified.service;
+    const { sub, user_id } = await accounts.import({ email: "x@example.com", name: HTML });
+    const about = { sub, user_id };
+    const profile = { email: "x@example.com", name: HTML, department: null };
+    await notifications.pause("events:wide");
+    const told = await notifications.explain({ account: sub, type: "account.updated" });
+    const nothing = { services: [], body: null, reason: "type_not_taken", paused: false };
+    const something = { services: [], reason: "notified" };
+    const body = (data: object) => {
+      const timestamp = expect.stringMatching(/^\d{4}-.*Z$/u);
+      return { type: "account.updated", timestamp, data: { ...about, fields: ["surname"], ...data } };
+    };
+    expect(told).toEqual([
+      { receiver: "events:crm", ...something, body: body({}), paused: false },
+      { receiver: "events:wide", ...something, body: body({ profile }), paused: true },
+      { receiver: "events:narrow", ...nothing },
+      { receiver: "events:rotating", ...nothing },
+    ]);
+    for (const type of EVENT_TYPES.filter((each) => each !== "account.invited"))
+      for (const each of await notifications.explain({ account: sub, type }))
+        if (each.body !== null) eventSchema(type).parse(each.body);
+    // Notifications know nothing of events.
+    expect(await notifications.explain({ account: sub, type: "PROFILE_CHANGED" })).toEqual([]);
+    for (const [action, code] of [
+      [{ account: crypto.randomUUID(), type: "account.updated" }, "not_found"],
+      [{ account: sub, type: "account.invited" }, "invalid_argument"],
+      [{ account: sub, type: "account" }, "invalid_argument"],
+    ] as const)
+      await expect(notifications.explain(action as never)).rejects.toMatchObject({ code });
+    await notifications.resume("events:wide");
+    expect(await storedDeliveries(notifications, { account: sub })).toEqual([]);
+  });
+
   it("are not sent for an import, and appear in lists as events:KEY [D-EVENT-3, D-EVENT-7]", async () => {
     const { accounts, notifications } = notified.service;
     const { sub } = await accounts.import({ email: "imported@example.com" });
     expect(await storedDeliveries(notifications, { account: sub })).toEqual([]);
+    const asked = await accounts.import({ email: "asked@example.com", notify: true });
+    expect(await storedDeliveries(notifications, { account: asked.sub })).toMatchObject([
+      { type: "account.created" },
+      { type: "account.created" },
+    ]);
+    expect(await accounts.find(asked.sub)).not.toHaveProperty("notify");
     await accounts.delete(sub);
     await notified.nothingWaits();
     const found = await storedDeliveries(notifications, { account: sub, type: "account.deleted" });

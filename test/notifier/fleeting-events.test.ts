@@ -1,6 +1,7 @@
 /** Events that are only worth sending for an hour, such as sign-ins, and receivers that another process has. */
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import { type NewDelivery, WORTH_SENDING_MS } from "../../records/deliveries/delivery.ts";
+import { PAYLOAD } from "../../records/deliveries/delivery-kinds.ts";
 import { closing } from "../closing.ts";
 import { store } from "../records/rules/stage.ts";
 import { HOUR, MINUTE, openWorld, SECOND, type World } from "./stage.ts";
@@ -44,6 +45,34 @@ async function found(id: string): Promise<readonly unknown[]> {
 
 const dropped = (): readonly object[] =>
   world.emitted.flatMap(([name, argument]) => (name === "delivery.dropped" ? [argument] : []));
+
+describe("what include put into an event", () => {
+  it("is kept no longer than seven days after it was delivered, also while the account is gone [D-EVENT-22]", async () => {
+    await add("a", "u1", "s2");
+    await add("b", "u3");
+    world.answer = ({ id }) => (id === "u1" ? 200 : 500);
+    const worker = world.worker();
+    await worker.live(80 * HOUR);
+    const payload = async (id: string) => (await world.storage.deliveries.find(id))?.payload;
+    const kept = async () => Promise.all(["u1", "s2", "u3"].map(async (id) => typeof (await payload(id))));
+    expect(await Promise.all(["u1", "s2", "u3"].map(async (id) => (await found(id))[0]))).toEqual([
+      "delivered",
+      "discarded",
+      "parked",
+    ]);
+    expect(await kept()).toEqual(["string", "string", "string"]);
+    world.clock.advance(7 * 24 * HOUR);
+    await worker.upkeep.pass();
+    // What is parked can still be sent.
+    expect(await kept()).toEqual(["object", "object", "string"]);
+    await world.notifications.discard("u3");
+    world.clock.advance(7 * 24 * HOUR + SECOND);
+    await worker.upkeep.pass();
+    expect(await kept()).toEqual(["object", "object", "object"]);
+    const { records } = await world.storage.records.store.scan(PAYLOAD.name, undefined, 10);
+    expect(records).toEqual([]);
+  });
+});
 
 describe("an event that is only worth sending for a while", () => {
   it("is sent without credentials, signed, like any other [D-EVENT-6]", async () => {
