@@ -67,43 +67,8 @@ export function createRoutes(services: EndpointServices): ServiceRoutes {
   const receive = createReceiver(configuration);
   const crossOrigin = createCrossOrigin(clients, events);
 
-  function begin(koa: Context, { route, path, uid, step }: Destination): EndpointExchange {
-    const { deployment, endpoint } = route;
-    let browser: Browser | undefined;
-    const exchange: Omit<EndpointExchange, "ctx"> = {
-      requestId: requestIdOf(koa.req, configuration.proxy),
-      deployment,
-      endpoint,
-      path,
-      uid,
-      step,
-      address: remoteAddress(koa.req, configuration.proxy),
-      isHead: koa.method === "HEAD",
-      receivedAt: performance.now(),
-      deadline: deadlineFromNow(configuration),
-      async outside<T>(work: () => Promise<T>): Promise<T> {
-        try {
-          return await work();
-        } finally {
-          exchange.deadline = deadlineFromNow(configuration);
-        }
-      },
-      /** Most requests don't ask for it. */
-      get browser() {
-        return (browser ??= findBrowser(koa));
-      },
-      client: undefined,
-      authentication: newAuthentication(),
-      retryAfter: 0,
-      fields: async () => new Fields(),
-      form: async () => new Map<string, string>(),
-      json: async () => undefined,
-      onSuccess: [],
-      onSettled: [],
-    };
-    const ctx = withExchange(koa, exchange);
-    return Object.assign(exchange, { ctx });
-  }
+  const begin = (koa: Context, destination: Destination): EndpointExchange =>
+    new RequestExchange(koa, destination, configuration, findBrowser);
 
   const leadToHost = createLeadToHost(configuration, onWarning);
   const isWellKnown = createWellKnown(configuration);
@@ -267,6 +232,65 @@ function createProxySigns({ configuration: { proxy, clock }, onWarning }: Endpoi
 
 function deadlineFromNow({ clock }: Configuration): number {
   return clock.now() + COMMIT_TIMEOUT_MS;
+}
+
+/** A class, because an object with a getter of its own has a hidden class of its own, for each request. */
+class RequestExchange implements EndpointExchange {
+  readonly ctx: EndpointExchange["ctx"];
+  readonly requestId: string;
+  readonly deployment: EndpointExchange["deployment"];
+  readonly endpoint: EndpointName;
+  readonly path: string;
+  readonly uid: string | undefined;
+  readonly step: string | undefined;
+  readonly address: string;
+  readonly isHead: boolean;
+  receivedAt: number = performance.now();
+  deadline: number;
+  client: EndpointExchange["client"] = undefined;
+  readonly authentication: EndpointExchange["authentication"] = newAuthentication();
+  retryAfter = 0;
+  readonly onSuccess: (() => void)[] = [];
+  readonly onSettled: (() => void)[] = [];
+  fields: EndpointExchange["fields"] = async () => new Fields();
+  form: EndpointExchange["form"] = async () => new Map();
+  json: EndpointExchange["json"] = async () => undefined;
+  outside: EndpointExchange["outside"];
+  readonly #koa: Context;
+  readonly #findBrowser: EndpointServices["findBrowser"];
+  #browser: Browser | undefined;
+
+  constructor(
+    koa: Context,
+    { route, path, uid, step }: Destination,
+    configuration: Configuration,
+    findBrowser: EndpointServices["findBrowser"],
+  ) {
+    this.#koa = koa;
+    this.#findBrowser = findBrowser;
+    this.requestId = requestIdOf(koa.req, configuration.proxy);
+    this.deployment = route.deployment;
+    this.endpoint = route.endpoint;
+    this.path = path;
+    this.uid = uid;
+    this.step = step;
+    this.address = remoteAddress(koa.req, configuration.proxy);
+    this.isHead = koa.method === "HEAD";
+    this.deadline = deadlineFromNow(configuration);
+    this.outside = async (work) => {
+      try {
+        return await work();
+      } finally {
+        this.deadline = deadlineFromNow(configuration);
+      }
+    };
+    this.ctx = withExchange(koa, this);
+  }
+
+  /** Most requests don't ask for it. */
+  get browser(): Browser {
+    return (this.#browser ??= this.#findBrowser(this.#koa));
+  }
 }
 
 /** What {@link serve} does besides the handler. */
