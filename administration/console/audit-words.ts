@@ -1,50 +1,112 @@
 /** The audit in words: what happened, by whom, and how it ended. */
 import { fullName } from "../../accounts/names.ts";
+import { roleOf } from "../../config/operators.ts";
 import type { Translator } from "../../core/texts.ts";
-import { subjectOf } from "../../records/audit/actions.ts";
+import type { PageServices } from "../../interactions/services.ts";
+import { AUDIT_ACTIONS, subjectOf } from "../../records/audit/actions.ts";
 import type { Actor, AuditRecord } from "../../records/audit/audit-event.ts";
-import type { Storage } from "../../records/storage.ts";
-import { shortened } from "./derived/values.ts";
+import { choiceLabel, memberLabel, shortened } from "./derived/values.ts";
 import type { ConsoleRequest } from "./request.ts";
 import { segmentOf } from "./request.ts";
 import { type Cell, nothing, text } from "./tables.ts";
 
 /** Who is behind an actor, for operators: colleagues have names, other people only an identifier. */
-export type NameOf = (actor: Actor) => string;
+export interface Names {
+  /** As a part of a sentence. */
+  inline(actor: Actor): string;
+  /** With what they are below. */
+  cell(actor: Actor): Cell;
+}
 
 /** The names of the operators among these actors. */
 export async function namesOf(
   t: Translator,
-  { directory }: Pick<Storage, "directory">,
+  { storage: { directory }, configuration }: Pick<PageServices, "configuration" | "storage">,
   actors: readonly Actor[],
-): Promise<NameOf> {
+): Promise<Names> {
   const subs = new Set(
     actors.flatMap(({ kind, id }) => (kind === "operator" && id !== undefined ? [id] : [])),
   );
   const names = new Map<string, string>();
   for (const sub of subs) {
     const account = await directory.findAccount(sub);
-    if (account !== undefined) names.set(sub, fullName(account) || account.email);
+    if (account !== undefined) names.set(sub, shortened(fullName(account) || account.email));
   }
-  return ({ kind, id = "" }) => {
-    const word = t(`admin.actor.${kind}`);
-    const name = names.get(id) ?? (kind === "account" ? "" : id);
-    return name === "" ? word : `${word} ${shortened(name)}`;
+  const named = ({ kind, id = "" }: Actor): string =>
+    names.get(id) ?? (kind === "account" ? "" : shortened(id));
+  const inline = (actor: Actor): string =>
+    [t(`admin.actor.${actor.kind}`), named(actor)].filter((each) => each !== "").join(" ");
+  return {
+    inline,
+    cell(actor) {
+      const { kind, id = "" } = actor;
+      const name = named(actor);
+      if (name === "" || !["operator", "command_line"].includes(kind)) return text(inline(actor));
+      const role = kind === "operator" ? roleOf(configuration, id) : undefined;
+      return { ...text(name), note: t(role === undefined ? `admin.actor.${kind}` : `admin.role.${role}`) };
+    },
   };
 }
 
-/** What happened. An action without words is its code. */
-export function actionCell(t: Translator, { action }: Pick<AuditRecord, "action">): Cell {
+/** What happened, in words; of one that a later version has recorded, its code. */
+function actionText(t: Translator, action: string): string {
   const [noun = "", what] = action.split(".");
   const key = what === undefined ? `admin.action.${noun}` : `admin.action.${noun}.${what}`;
-  return t.has(key) ? { ...text(t(key)), note: action } : text(action);
+  return t.has(key) ? t(key) : action;
+}
+
+/** What happened, with its code. */
+export function actionCell(t: Translator, { action, detail }: Pick<AuditRecord, "action" | "detail">): Cell {
+  const { fields } = detail;
+  const members = typeof fields === "string" && fields !== "" ? fields.split(/[\s,]+/u) : [];
+  const words = actionText(t, action);
+  const what = new Intl.ListFormat(t.locale).format(members.map((name) => memberLabel(t, name)));
+  const cell = text(what === "" ? words : `${words}: ${what}`);
+  return words === action ? cell : { ...cell, note: action };
+}
+
+/** The first words of the actions of a group, and its heading. The others are about the service. */
+const GROUPS: readonly (readonly [label: string, nouns: readonly string[]])[] = [
+  [
+    "admin.audit.group.signingIn",
+    [
+      "sign_in",
+      "password_grant",
+      "second_factor",
+      "session",
+      "interaction",
+      "password_reset",
+      "device",
+    ].concat(["grant", "code", "refresh_token", "family"]),
+  ],
+  ["admin.audit.group.accounts", ["account", "invitation", "operator"]],
+  ["admin.entry.clients", ["client"]],
+  ["admin.section.directory", ["service", "group", "portal", "api"]],
+  ["admin.section.notifications", ["delivery", "receiver"]],
+  ["admin.section.service", []],
+];
+
+/** The actions to choose from, by what they are about. */
+export function actionGroups(t: Translator) {
+  const groupOf = (action: string): string => {
+    const [noun = ""] = action.split(".");
+    const found = GROUPS.find(([, nouns]) => nouns.includes(noun)) ?? GROUPS.at(-1);
+    return t(found?.[0] ?? "admin.section.service");
+  };
+  const groups = Map.groupBy(Object.keys(AUDIT_ACTIONS), groupOf);
+  return GROUPS.map(([key]) => {
+    const label = t(key);
+    const options = (groups.get(label) ?? []).map((value) => ({ value, label: actionText(t, value) }));
+    return { label, options };
+  });
 }
 
 /** What it is about, with a link where the operator can go. */
 export function subjectCell({ opens }: ConsoleRequest, { action, subject }: AuditRecord): Cell {
   if (subject === null) return nothing;
   const entry = ENTRIES[subjectOf(action) ?? ""];
-  const cell: Cell = { value: { kind: "id", text: shortened(subject) } };
+  const isAccount = subjectOf(action) === "account";
+  const cell: Cell = { value: { kind: isAccount ? "short" : "text", text: shortened(subject) } };
   return entry !== undefined && opens(entry) ? { ...cell, href: `/${entry}/${segmentOf(subject)}` } : cell;
 }
 
@@ -69,8 +131,12 @@ export function originCell(t: Translator, { address, client, browser }: AuditRec
 
 /** How it ended, how often, and why. */
 export function resultCell(t: Translator, { outcome, count, reason, detail }: AuditRecord): Cell {
-  const times = count === 1 ? "" : `×${count}`;
-  const details = Object.entries(detail).map(([name, value]) => `${name}: ${String(value)}`);
+  const times = count === 1 ? "" : `×${new Intl.NumberFormat(t.locale).format(count)}`;
+  const details = Object.entries(detail)
+    .filter(([name]) => name !== "fields")
+    .map(([name, value]) =>
+      name === "verified_by" ? choiceLabel(t, name, String(value)) : `${name}: ${String(value)}`,
+    );
   const note = [times, reason ?? "", ...details].filter((each) => each !== "").join(" · ");
   const cell: Cell =
     outcome === "failure"

@@ -2,13 +2,14 @@
 import type { Page } from "../../accounts/operations/operation.ts";
 import { InvalidArgument } from "../../core/errors.ts";
 import type { PageServices } from "../../interactions/services.ts";
-import { AUDIT_ACTIONS } from "../../records/audit/actions.ts";
 import type { AuditRecord } from "../../records/audit/audit-event.ts";
-import { actionCell, namesOf, originCell, resultCell, subjectCell } from "./audit-words.ts";
+import { actionCell, actionGroups, namesOf, originCell, resultCell, subjectCell } from "./audit-words.ts";
+import type { Acting } from "./derived/act.ts";
 import type { FoundRecord } from "./derived/pages.ts";
 import { memberLabel } from "./derived/values.ts";
 import { nameOf as entryName } from "./entries.ts";
-import { type ConsoleAnswer, type ConsoleRequest, segmentOf } from "./request.ts";
+import { PERIODS, secondsOf } from "./local-time.ts";
+import { type ConsoleAnswer, type ConsoleRequest, type HeadAction, segmentOf } from "./request.ts";
 import { type Cell, type Fact, member, text } from "./tables.ts";
 
 /** Records of one page. */
@@ -16,27 +17,52 @@ const PAGE = 100;
 
 const FILTERS = ["account", "client", "action", "since", "until"] as const;
 
-/** Periods that one click chooses, in hours. */
-const PERIODS: Readonly<Record<string, number>> = { "1h": 1, "24h": 24, "7d": 168 };
+const TIMES: ReadonlySet<string> = new Set(["since", "until"]);
 
-type AuditParts = Pick<PageServices, "storage">;
+const DAY_SECONDS = 86_400;
 
-export function createAuditList({ storage }: AuditParts) {
-  return async (request: ConsoleRequest): Promise<ConsoleAnswer> => {
-    const { t, query, zone, now, perform } = request;
-    const given = FILTERS.flatMap((name) => {
-      const value = query.get(name) ?? "";
-      return value === "" ? [] : [[name, value] as const];
-    });
+type AuditParts = Pick<PageServices, "configuration" | "storage">;
+
+/** The filters of the address. */
+const filtersOf = ({ query }: ConsoleRequest) =>
+  FILTERS.flatMap((name) => {
+    const value = query.get(name) ?? "";
+    return value === "" ? [] : [[name, value] as const];
+  });
+
+/** The page of the export: it begins with the filters of the list, and asks for the period if they have none. */
+export async function exporting(request: ConsoleRequest): Promise<Partial<Acting>> {
+  const given = filtersOf(request).map(([name, value]) => {
+    const seconds = TIMES.has(name) ? secondsOf(value, request) : undefined;
+    return [name, seconds ?? value] as const;
+  });
+  const record = Object.fromEntries(given.filter(([, value]) => !Number.isNaN(value)));
+  return {
+    record,
+    without: ["request"],
+    options: { action: actionGroups(request.t).flatMap((each) => each.options) },
+  };
+}
+
+export function createAuditList(parts: AuditParts) {
+  const { audit } = parts.configuration;
+  const kept = {
+    all: Math.round(audit.retention / DAY_SECONDS),
+    signIns: Math.round(audit.signIns / DAY_SECONDS),
+  };
+
+  return async (request: ConsoleRequest, actions: readonly HeadAction[]): Promise<ConsoleAnswer> => {
+    const { t, query, zone, perform } = request;
+    const given = filtersOf(request);
     const after = query.get("after") ?? undefined;
     const { since, until, ...others } = Object.fromEntries(given);
     const addressWith = (changes: Readonly<Record<string, string>>, without = ""): string => {
-      const kept = new URLSearchParams({ ...Object.fromEntries(given), ...changes });
-      kept.delete(without);
-      return kept.size === 0 ? "/audit" : `/audit?${kept}`;
+      const filters = new URLSearchParams({ ...Object.fromEntries(given), ...changes });
+      filters.delete(without);
+      return filters.size === 0 ? "/audit" : `/audit?${filters}`;
     };
-    const from = since === undefined ? undefined : secondsOf(since, now, zone);
-    const to = until === undefined ? undefined : secondsOf(until, now, zone);
+    const from = since === undefined ? undefined : secondsOf(since, request);
+    const to = until === undefined ? undefined : secondsOf(until, request);
     let problem = "";
     let page: Page<AuditRecord> = { items: [], next: null };
     try {
@@ -55,12 +81,23 @@ export function createAuditList({ storage }: AuditParts) {
       if (!(error instanceof InvalidArgument)) throw error;
       problem = t("admin.problem.invalid_argument");
     }
-    const nameOf = await namesOf(
+    const names = await namesOf(
       t,
-      storage,
+      parts,
       page.items.map(({ actor }) => actor),
     );
     const day = new Intl.DateTimeFormat(t.locale, { dateStyle: "full", timeZone: zone });
+    const minute = new Intl.DateTimeFormat(t.locale, {
+      dateStyle: "medium",
+      timeStyle: "short",
+      timeZone: zone,
+    });
+    const shownFilter = (name: string, value: string): string => {
+      if (Object.hasOwn(PERIODS, value)) return t(`admin.period.${value}`);
+      const seconds = TIMES.has(name) ? secondsOf(value, request) : Number.NaN;
+      return Number.isNaN(seconds) ? value : minute.format(seconds * 1000);
+    };
+    const groups = actionGroups(t);
     const clock = new Intl.DateTimeFormat(t.locale, { timeStyle: "medium", timeZone: zone });
     let before = "";
     const rows = page.items.map((record) => {
@@ -77,7 +114,7 @@ export function createAuditList({ storage }: AuditParts) {
         cells: [
           exact,
           actionCell(t, record),
-          text(nameOf(record.actor)),
+          names.cell(record.actor),
           subjectCell(request, record),
           originCell(t, record),
           resultCell(t, record),
@@ -88,25 +125,38 @@ export function createAuditList({ storage }: AuditParts) {
       kind: "page",
       view: "console-audit",
       heading: entryName(t, "audit"),
-      lead: t("admin.audit.lead"),
+      lead: `${t("admin.audit.lead")} ${t("admin.audit.kept", kept)}`,
+      actions: actions.map(({ href, ...action }) => {
+        const filters = new URLSearchParams(Object.fromEntries(given));
+        return {
+          ...action,
+          label: t("admin.audit.export"),
+          href: filters.size === 0 ? href : `${href}&${filters}`,
+        };
+      }),
       ...(problem !== "" && { status: 422 }),
       locals: {
         problem,
         filters: FILTERS.map((name) => ({
           name,
-          label:
-            name === "since" || name === "until"
-              ? t("admin.zoned", { label: memberLabel(t, name), zone })
-              : memberLabel(t, name),
-          value: localOf(query.get(name) ?? ""),
-          type: name === "since" || name === "until" ? "datetime-local" : "text",
-          groups: name === "action" ? actionGroups() : undefined,
+          label: TIMES.has(name)
+            ? t("admin.zoned", { label: memberLabel(t, name), zone })
+            : memberLabel(t, name),
+          // A period is not a time that the field can hold.
+          value: Object.hasOwn(PERIODS, query.get(name) ?? "") ? "" : (query.get(name) ?? ""),
+          type: TIMES.has(name) ? "datetime-local" : "text",
+          groups: name === "action" ? groups : undefined,
         })),
         chips: given.map(([name, value]) => ({
           label: memberLabel(t, name),
-          value: Object.hasOwn(PERIODS, value) ? t(`admin.period.${value}`) : value,
+          value:
+            name === "action"
+              ? (groups.flatMap(({ options }) => options).find((each) => each.value === value)?.label ??
+                value)
+              : shownFilter(name, value),
           href: addressWith({}, name),
         })),
+        all: given.length > 1 ? "/audit" : "",
         periods: Object.keys(PERIODS).map((period) => ({
           label: t(`admin.period.${period}`),
           href: addressWith({ since: period }, "until"),
@@ -124,6 +174,12 @@ export function createAuditList({ storage }: AuditParts) {
           rows,
           empty: t("admin.list.nothing"),
         },
+        counted: [
+          t("admin.audit.records", { count: rows.length }),
+          ...(page.next === null
+            ? []
+            : [t("admin.audit.days", { count: rows.filter((row) => row.day).length })]),
+        ].join(". "),
         first: after === undefined ? "" : addressWith({}),
         next: page.next === null ? "" : addressWith({ after: page.next }),
       },
@@ -132,11 +188,11 @@ export function createAuditList({ storage }: AuditParts) {
 }
 
 /** The page of one record. */
-export function createAuditRecord({ storage }: AuditParts) {
+export function createAuditRecord(parts: AuditParts) {
   return async (request: ConsoleRequest, { record: found }: FoundRecord): Promise<ConsoleAnswer> => {
     const { t, moments } = request;
     const record = found as unknown as AuditRecord;
-    const nameOf = await namesOf(t, storage, [record.actor]);
+    const names = await namesOf(t, parts, [record.actor]);
     const { iso, text: exact, relative } = moments(record.at * 1000);
     const when: Fact = {
       label: t("admin.member.at"),
@@ -145,7 +201,7 @@ export function createAuditRecord({ storage }: AuditParts) {
     };
     const cells: readonly (readonly [label: string, cell: Cell])[] = [
       [t("admin.audit.what"), actionCell(t, record)],
-      [t("admin.audit.by"), { ...text(nameOf(record.actor)), note: record.actor.id ?? "" }],
+      [t("admin.audit.by"), { ...text(names.inline(record.actor)), note: record.actor.id ?? "" }],
       [t("admin.audit.from"), originCell(t, record)],
       [t("admin.audit.result"), resultCell(t, record)],
     ];
@@ -174,50 +230,4 @@ export function createAuditRecord({ storage }: AuditParts) {
       },
     };
   };
-}
-
-/** The actions by what they are about. */
-function actionGroups() {
-  const groups = Map.groupBy(Object.keys(AUDIT_ACTIONS), (action) => action.split(".")[0] ?? "");
-  return [...groups].map(([label, options]) => ({ label, options }));
-}
-
-/** A date and time as the field has it; nothing for what it can't hold. */
-const localOf = (value: string): string => (Object.hasOwn(PERIODS, value) ? "" : value);
-
-/** Seconds since the epoch of a period before now, or of a date and time in this zone; `NaN` for anything else. */
-export function secondsOf(value: string, now: number, zone: string): number {
-  if (Object.hasOwn(PERIODS, value)) return Math.floor(now / 1000) - (PERIODS[value] ?? 0) * 3_600;
-  if (!/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2})?$/u.test(value)) return Number.NaN;
-  const wanted = Date.parse(`${value}Z`);
-  // Around a change of the clocks, the second guess is right.
-  let at = wanted;
-  for (let tries = 0; tries < 2; tries += 1) at = wanted - offsetAt(at, zone);
-  const seconds = Math.floor(at / 1000);
-  return seconds < 0 ? Number.NaN : seconds;
-}
-
-/** By how much the clocks of the zone are ahead then, in milliseconds. */
-function offsetAt(at: number, zone: string): number {
-  if (Number.isNaN(at)) return Number.NaN;
-  const parts = new Intl.DateTimeFormat("en", {
-    timeZone: zone,
-    year: "numeric",
-    month: "numeric",
-    day: "numeric",
-    hour: "numeric",
-    minute: "numeric",
-    second: "numeric",
-    hourCycle: "h23",
-  }).formatToParts(at);
-  const number = (type: string): number => Number(parts.find((part) => part.type === type)?.value);
-  const local = Date.UTC(
-    number("year"),
-    number("month") - 1,
-    number("day"),
-    number("hour"),
-    number("minute"),
-    number("second"),
-  );
-  return local - Math.floor(at / 1000) * 1000;
 }

@@ -1,4 +1,5 @@
 /** The console: finds the page of a request, who asks, and what they may see; and answers in the frame. */
+import { Readable } from "node:stream";
 import { allows } from "../../config/operators.ts";
 import { ERRORS, InvalidArgument, SignInError, StorageUnavailable } from "../../core/errors.ts";
 import { packageVersion } from "../../core/package-version.ts";
@@ -197,6 +198,13 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
     switch (reply.kind) {
       case "page":
         return show(request, page, reply);
+      case "file":
+        securityHeaders(ctx, { secure });
+        ctx.type = reply.type;
+        ctx.set("Content-Disposition", `attachment; filename="${reply.name}"`);
+        // Koa breaks off the answer if reading fails: nobody takes a part for the whole.
+        ctx.body = Readable.from(reply.body);
+        return;
       case "recent":
         return see(ctx, await signIn.begin(ctx, addressIn(ctx, ctx.method === "POST" ? { lost: "1" } : {})));
       case "go": {
@@ -246,7 +254,9 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
       if (!isFromHere(ctx))
         throw new EndpointError(403, "invalid_request", "another site has sent this form");
       const form = await ctx.exchange.form();
-      if (!isToken(form.get("csrf") ?? "", form.get("action")))
+      // The page of an operation has one form, and `action` can be one of its members.
+      const action = request.query.has("do") ? "" : form.get("action");
+      if (!isToken(form.get("csrf") ?? "", action))
         throw new EndpointError(403, "invalid_request", "the form is not of this sign-in");
       return await give(request, page, await page.post(request, form));
     } catch (error) {

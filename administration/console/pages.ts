@@ -5,7 +5,7 @@ import type { Look } from "./derived/pages.ts";
 import { SECTIONS } from "./entries.ts";
 import { isEnough } from "./frame.ts";
 import { healthPage } from "./health.ts";
-import { createAuditList, createAuditRecord } from "./audit.ts";
+import { createAuditList, createAuditRecord, exporting } from "./audit.ts";
 import { peopleLook } from "./people/look.ts";
 import type { PeopleParts } from "./people/person.ts";
 import { searchPage } from "./people/search.ts";
@@ -55,5 +55,9 @@ export const LOOKS: Readonly<Record<string, Look>> = {
 /** The pages of support: people, and the audit. */
 export const supportLooks = (parts: PeopleParts): Readonly<Record<string, Look>> => ({
   accounts: peopleLook(parts),
-  audit: { list: createAuditList(parts), record: createAuditRecord(parts) },
+  audit: {
+    list: createAuditList(parts),
+    record: createAuditRecord(parts),
+    acting: { export: exporting },
+  },
 });

@@ -2,6 +2,7 @@
 import type { ParameterizedContext } from "koa";
 import type { Configuration, Deployment } from "../../config/configuration.ts";
 import type { Role, RoleRule } from "../../config/operators.ts";
+import type { AuditExport } from "../../records/audit/audit-export.ts";
 import type { Health } from "../../records/health.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { Form } from "../../interactions/forms.ts";
@@ -82,6 +83,8 @@ export interface HeadAction {
 
 export type ConsoleAnswer =
   | ({ readonly kind: "page" } & ConsoleView)
+  /** A file to keep. */
+  | ({ readonly kind: "file" } & Pick<AuditExport, "type" | "name" | "body">)
   /** 303 to an address of the console. */
   | { readonly kind: "go"; readonly to: string; readonly notice?: Notice }
   /** The operator signs in again first, and comes back to this address. What was entered is lost. */

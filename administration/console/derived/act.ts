@@ -8,6 +8,7 @@ import {
   StorageUnavailable,
 } from "../../../core/errors.ts";
 import { type Form, type FormProblem, formLocals } from "../../../interactions/forms.ts";
+import type { AuditExport } from "../../../records/audit/audit-export.ts";
 import type { Locals } from "../../../interactions/look/views.ts";
 import type { ConsoleAnswer, ConsoleRequest, Crumb } from "../request.ts";
 import { segmentOf } from "../request.ts";
@@ -81,6 +82,7 @@ function allFields(request: ConsoleRequest, acting: Acting, filled?: Form): Cons
       }))
     : [];
   const members = fieldsOf(t, row, `${noun}.${verb}`, {
+    zone: request.zone,
     ...(filled && { filled }),
     ...(record && { record }),
     ...(options && { options }),
@@ -178,9 +180,10 @@ export async function actAnswer(request: ConsoleRequest, acting: Acting, form: F
   try {
     const { result } = await perform(noun, verb, {
       target: about,
-      input: inputFrom(row, form, { record, without: acting.leaves?.(form) }),
+      input: inputFrom(row, form, { record, without: acting.leaves?.(form), clock: request }),
       ...(tag !== "" && { ifMatch: tag }),
     });
+    if (isFile(result)) return { kind: "file", ...result };
     if (result === undefined || result === false) throw new NotFound(`the ${oneOf(t, noun)}`);
     const secret = shownOnce(row, result);
     const made = identityOf(row, result, about);
@@ -210,6 +213,13 @@ export async function actAnswer(request: ConsoleRequest, acting: Acting, form: F
     return refuse([{ fields: taken === "" ? [] : [taken], text }], error.code === "stale" ? 412 : 422);
   }
 }
+
+/** An operation can answer with a file instead of a record. */
+const isFile = (result: unknown): result is AuditExport =>
+  typeof result === "object" &&
+  result !== null &&
+  "body" in result &&
+  Symbol.asyncIterator in Object(result.body);
 
 /** What the page as a whole answers, rather than its form. */
 const PAGE_CODES: ReadonlySet<string> = new Set([

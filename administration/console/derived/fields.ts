@@ -5,6 +5,7 @@ import type { ArgumentProblem } from "../../../core/errors.ts";
 import type { Translator } from "../../../core/texts.ts";
 import type { Form, FormProblem } from "../../../interactions/forms.ts";
 import { OPERATION_TEXTS, plainText } from "../../operation-texts.ts";
+import { type FormClock, localOf, secondsOf } from "../local-time.ts";
 import { choiceLabel, memberLabel } from "./values.ts";
 
 /** A field of a form. */
@@ -12,7 +13,7 @@ export interface ConsoleField {
   /** The member; of a member inside a member, both with a dot. */
   readonly name: string;
   readonly label: string;
-  readonly kind: "text" | "secret" | "number" | "choice" | "list" | "map" | "lists" | "json";
+  readonly kind: "text" | "secret" | "number" | "time" | "choice" | "list" | "map" | "lists" | "json";
   readonly required: boolean;
   /** What helps to fill it in, or `""`. */
   readonly hint: string;
@@ -41,6 +42,8 @@ interface MemberSchema {
   readonly option?: string;
   /** The type of the values of an object with any keys. */
   readonly values?: { readonly type?: string };
+  /** `time`: seconds since the epoch. */
+  readonly unit?: string;
 }
 
 /** A member that a form has a field for. */
@@ -74,7 +77,8 @@ function present(schema: MemberSchema): { readonly schema: MemberSchema; readonl
 }
 
 function kindOf(name: string, schema: MemberSchema): ConsoleField["kind"] {
-  const { type, enum: choices, items, option, values } = schema;
+  const { type, enum: choices, items, option, values, unit } = schema;
+  if (unit === "time") return "time";
   if (choices !== undefined || type === "boolean") return "choice";
   if (type === "integer" || type === "number") return "number";
   if (type === "string") return SECRETS.test(name) ? "secret" : "text";
@@ -114,8 +118,9 @@ function membersIn(row: AnyRow): readonly Member[] {
 }
 
 /** What stands in a field for a value of the record. */
-function written(kind: ConsoleField["kind"], value: unknown): string {
+function written(kind: ConsoleField["kind"], value: unknown, zone: string): string {
   if (value === undefined || value === null) return "";
+  if (kind === "time") return localOf(value as number, zone);
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (kind === "list") return (value as readonly string[]).join("\n");
   if (kind === "map")
@@ -144,6 +149,8 @@ export interface FieldLook {
   readonly record?: Readonly<Record<string, unknown>>;
   /** What can be chosen for a member that takes any text or number. */
   readonly options?: Readonly<Record<string, readonly Option[]>>;
+  /** The time zone in which times are entered. Default: UTC. */
+  readonly zone?: string;
   /** The kinds of clients that have a member. */
   readonly kindsOf?: (member: string) => string;
 }
@@ -155,13 +162,14 @@ export function fieldsOf(
   t: Translator,
   row: AnyRow,
   about: string,
-  { filled, record = {}, options: chosen = {}, kindsOf = () => "" }: FieldLook = {},
+  { filled, record = {}, options: chosen = {}, zone = "UTC", kindsOf = () => "" }: FieldLook = {},
 ): readonly ConsoleField[] {
   return membersIn(row).map(({ name, kind, options, required, group }) => {
     const inner = name.split(".").at(-1) ?? name;
     return {
       name,
-      label: memberLabel(t, inner),
+      label:
+        kind === "time" ? t("admin.zoned", { label: memberLabel(t, inner), zone }) : memberLabel(t, inner),
       kind,
       required,
       hint: [
@@ -175,7 +183,7 @@ export function fieldsOf(
         (options.length === 0
           ? undefined
           : options.map((value) => ({ value, label: choiceLabel(t, inner, value) }))),
-      value: kind === "secret" ? "" : (filled?.get(name) ?? written(kind, valueIn(record, name))),
+      value: kind === "secret" ? "" : (filled?.get(name) ?? written(kind, valueIn(record, name), zone)),
       group: group === undefined ? "" : memberLabel(t, group),
       kinds: kindsOf(group ?? name),
     };
@@ -206,7 +214,12 @@ const linesIn = (text: string): string[] =>
     .map((line) => line.trim())
     .filter((line) => line !== "");
 
-function valueOf({ name, kind, options }: Member, text: string): unknown {
+function valueOf({ name, kind, options }: Member, text: string, clock: FormClock): unknown {
+  if (kind === "time") {
+    const seconds = secondsOf(text, clock);
+    if (Number.isNaN(seconds)) throw new UnreadableField(name);
+    return seconds;
+  }
   if (kind === "list") return linesIn(text);
   if (kind === "choice") return options.join() === "yes,no" ? text === "yes" : text;
   if (kind === "number") return /^-?\d{1,15}$/.test(text.trim()) ? Number(text) : text;
@@ -244,10 +257,12 @@ export function inputFrom(
   {
     record,
     without = [],
+    clock,
   }: {
     readonly record?: Readonly<Record<string, unknown>> | undefined;
     readonly without?: readonly string[] | undefined;
-  } = {},
+    readonly clock: FormClock;
+  },
 ): Readonly<Record<string, unknown>> {
   const isChange = row.effect === "change";
   const members = membersIn(row).filter(({ name }) => !without.includes(name));
@@ -259,12 +274,12 @@ export function inputFrom(
     if (group !== undefined) {
       const inner = groups.get(group) ?? {};
       groups.set(group, inner);
-      if (text.trim() !== "") inner[name.slice(group.length + 1)] = valueOf(member, text);
+      if (text.trim() !== "") inner[name.slice(group.length + 1)] = valueOf(member, text, clock);
       continue;
     }
-    const before = written(kind, record && valueIn(record, name));
+    const before = written(kind, record && valueIn(record, name), clock.zone);
     if (isChange && text.replaceAll("\r\n", "\n") === before) continue;
-    if (text.trim() !== "") input[name] = valueOf(member, text);
+    if (text.trim() !== "") input[name] = valueOf(member, text, clock);
     else if (isChange && kind === "list") input[name] = [];
     else if (isChange && (kind === "map" || kind === "lists")) input[name] = {};
     else if (isChange && nullable && kind !== "secret") input[name] = null;

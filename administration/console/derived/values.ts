@@ -5,7 +5,7 @@ import { segmentOf } from "../request.ts";
 
 /** A value as `console-value.ejs` prints it. */
 export type ShownValue =
-  | { readonly kind: "text" | "quiet" | "id" | "clip"; readonly text: string }
+  | { readonly kind: "text" | "quiet" | "id" | "short" | "clip"; readonly text: string }
   | { readonly kind: "time"; readonly iso: string; readonly relative: string; readonly text: string }
   | { readonly kind: "badge"; readonly text: string; readonly tone: string }
   | { readonly kind: "link"; readonly text: string; readonly href: string }

@@ -81,7 +81,7 @@ export function createPersonPage(parts: PeopleParts) {
     const causes = diagnosis.checks.flatMap(({ by }) =>
       by === null ? [] : [{ kind: by.kind as "operator", ...(by.id !== null && { id: by.id }) }],
     );
-    const nameOf = await namesOf(t, storage, [...causes, ...history.map(({ actor }) => actor)]);
+    const names = await namesOf(t, parts, [...causes, ...history.map(({ actor }) => actor)]);
     // Somebody's own account is changed on the account page, and that of an operator by administrators.
     const isOwn = sub === operator.account.sub;
     const isProtected = isOperator(configuration, sub) && operator.who.role !== "administrator";
@@ -112,8 +112,8 @@ export function createPersonPage(parts: PeopleParts) {
           by: calledOf(operator.account),
           host: host.host,
         }),
-        verdict: verdictOf(request, sub, diagnosis, offered, nameOf),
-        chapters: sectionsOf(request, parts, Object.assign(data, { nameOf }), offered),
+        verdict: verdictOf(request, sub, diagnosis, offered, names),
+        chapters: sectionsOf(request, parts, Object.assign(data, { names }), offered),
         doing: allowed
           .filter(({ verb }) => !DANGER.has(verb))
           .toSorted((one, other) => rank(one) - rank(other))

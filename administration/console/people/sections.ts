@@ -11,7 +11,7 @@ import type { PageServices } from "../../../interactions/services.ts";
 import type { AttributeValue } from "../../../records/directory/directory.ts";
 import type { AuditRecord } from "../../../records/audit/audit-event.ts";
 import type { ShownDelivery } from "../../../notifier/operations.ts";
-import { actionCell, type NameOf, originCell, resultCell } from "../audit-words.ts";
+import { actionCell, type Names, originCell, resultCell } from "../audit-words.ts";
 import { addressOf } from "../derived/act.ts";
 import type { OfferedAction } from "../derived/record.ts";
 import { memberLabel } from "../derived/values.ts";
@@ -31,7 +31,7 @@ export interface PersonData {
   readonly history: readonly AuditRecord[];
   /** The names of services, by key. */
   readonly services: ReadonlyMap<string, string>;
-  readonly nameOf: NameOf;
+  readonly names: Names;
 }
 
 export interface Section {
@@ -294,7 +294,7 @@ function deliveriesTable(request: ConsoleRequest, { deliveries }: PersonData, wh
   };
 }
 
-function historyTable(request: ConsoleRequest, { history, nameOf, account }: PersonData, when: When): Table {
+function historyTable(request: ConsoleRequest, { history, names, account }: PersonData, when: When): Table {
   const { t } = request;
   return {
     caption: t("admin.person.history"),
@@ -307,7 +307,7 @@ function historyTable(request: ConsoleRequest, { history, nameOf, account }: Per
       cells: [
         { ...time(request, record.at, ""), href: `/audit/${segmentOf(record.id)}` },
         actionCell(t, record),
-        text(record.actor.id === account.sub ? t("admin.actor.account") : nameOf(record.actor)),
+        record.actor.id === account.sub ? text(t("admin.actor.account")) : names.cell(record.actor),
       ],
     })),
     empty: t("admin.person.history.none"),

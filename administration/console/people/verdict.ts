@@ -1,6 +1,6 @@
 /** The verdict at the top of a person's page: why somebody can't sign in, since when, and what helps. */
 import type { Diagnosis, SignInCheck } from "../../../accounts/operations/support.ts";
-import type { NameOf } from "../audit-words.ts";
+import type { Names } from "../audit-words.ts";
 import { addressOf } from "../derived/act.ts";
 import type { OfferedAction } from "../derived/record.ts";
 import { verbLabel } from "../derived/words.ts";
@@ -40,7 +40,7 @@ export function verdictOf(
   sub: string,
   { can_sign_in, headline, checks }: Diagnosis,
   offered: readonly OfferedAction[],
-  nameOf: NameOf,
+  names: Names,
 ): Verdict {
   const { t, path } = request;
   const main = checks.find(({ code }) => code === headline);
@@ -52,7 +52,7 @@ export function verdictOf(
   return {
     tone: headline === "app_stopped" ? "bad" : tone,
     title: sentence(request, headline, main),
-    texts: main === undefined ? [] : explained(request, main, nameOf),
+    texts: main === undefined ? [] : explained(request, main, names),
     ...(verb !== undefined && may(verb) && { help: { href: addressOf(path, verb), label: opens(verb) } }),
     ...(headline === "app_stopped" && {
       ask: {
@@ -114,7 +114,7 @@ function lastSignIn({ t, moments }: ConsoleRequest, { since, detail }: SignInChe
 }
 
 /** What is known besides the headline: since when, by whom, and what to do. */
-function explained(request: ConsoleRequest, check: SignInCheck, nameOf: NameOf): readonly string[] {
+function explained(request: ConsoleRequest, check: SignInCheck, names: Names): readonly string[] {
   const { t, moments } = request;
   const { code, since, by } = check;
   if (code === "clear") return [lastSignIn(request, check)];
@@ -128,7 +128,7 @@ function explained(request: ConsoleRequest, check: SignInCheck, nameOf: NameOf):
             t("admin.check.since.by", {
               when: when.text,
               ago: when.relative,
-              by: nameOf({ kind: by.kind as "operator", ...(by.id !== null && { id: by.id }) }),
+              by: names.inline({ kind: by.kind as "operator", ...(by.id !== null && { id: by.id }) }),
             }),
           ];
   const advice = `admin.check.${code}.text`;

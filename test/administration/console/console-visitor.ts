@@ -107,3 +107,36 @@ export async function enter(
   const [form] = browser.forms();
   return browser.hasForm("code") ? browser.submit(form, { code: totpCode(SECRET, now) }) : browser;
 }
+
+/** Browsers that stay signed in, one for each role: signing in costs more than anything else here. */
+export class SignedIn {
+  readonly browsers = new Map<OperatorRole, Browser>();
+  readonly #console: () => RunningConsole;
+  constructor(console: () => RunningConsole) {
+    this.#console = console;
+  }
+
+  /** The browser of this role, at this path. */
+  async as(role: OperatorRole, path: string): Promise<Browser> {
+    const known = this.browsers.get(role);
+    const console = this.#console();
+    if (known !== undefined) return known.get(console.url + path);
+    const browser = await console.open(role, path);
+    this.browsers.set(role, browser);
+    return browser;
+  }
+}
+
+/** The text of the page, without the frame. */
+export const textOf = ({ html }: Pick<Browser, "html">): string =>
+  html
+    .replace(/^[\s\S]*<main/u, "")
+    .replaceAll(/<[^>]+>/gu, " ")
+    .replaceAll(/\s+/gu, " ");
+
+/** Sends the form of the page of an operation. */
+export const act = (browser: Browser, fields: Readonly<Record<string, string>> = {}): Promise<Browser> =>
+  browser.submit(
+    browser.forms().find(({ action }) => action.search.includes("do=")),
+    fields,
+  );

@@ -1,9 +1,17 @@
-/** The console's pages for support: the search, the page of a person, and the audit. */
+/** The console's pages for support: the search, and the page of a person. */
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { MailMessage } from "../../../config/mail.ts";
 import type { OperatorRole } from "../../../config/operators.ts";
 import type { Browser } from "../../../testing/browser/browser.ts";
-import { openConsole, OPERATORS, type RunningConsole, SECRET } from "./console-visitor.ts";
+import {
+  act,
+  openConsole,
+  OPERATORS,
+  type RunningConsole,
+  SECRET,
+  SignedIn,
+  textOf,
+} from "./console-visitor.ts";
 
 const sent: MailMessage[] = [];
 let console: RunningConsole;
@@ -11,15 +19,8 @@ beforeAll(async () => {
   console = await openConsole({ config: { mail: async (message) => void sent.push(message) } });
 });
 
-/** One browser for each role: signing in costs more than anything here. */
-const browsers = new Map<OperatorRole, Browser>();
-async function as(role: OperatorRole, path: string): Promise<Browser> {
-  const known = browsers.get(role);
-  if (known !== undefined) return known.get(console.url + path);
-  const browser = await console.open(role, path);
-  browsers.set(role, browser);
-  return browser;
-}
+const signedIn = new SignedIn(() => console);
+const as: SignedIn["as"] = (role, path) => signedIn.as(role, path);
 
 let people = 0;
 /** Somebody who is not in any other test. */
@@ -28,13 +29,6 @@ async function somebody(more: object = {}) {
   const account = { email: `person${people}@example.com`, email_verified: true, password: "a long password" };
   return console.running.service.accounts.create({ ...account, username: `person${people}`, ...more });
 }
-
-/** The text of the page. */
-const textOf = ({ html }: Browser): string =>
-  html
-    .replace(/^[\s\S]*<main/u, "")
-    .replaceAll(/<[^>]+>/gu, " ")
-    .replaceAll(/\s+/gu, " ");
 
 /** How many rows the table has. */
 const rows = ({ html }: Browser): number => html.match(/<th scope="row"/gu)?.length ?? 0;
@@ -50,13 +44,6 @@ async function auditOf(account: string, action?: string) {
   const { audit } = console.running.service;
   return (await audit.list({ account, ...(action !== undefined && { action }) })).items;
 }
-
-/** Sends the form of the page of an operation. */
-const act = (browser: Browser, fields: Readonly<Record<string, string>> = {}): Promise<Browser> =>
-  browser.submit(
-    browser.forms().find(({ action }) => action.search.includes("do=")),
-    fields,
-  );
 
 describe("the search", () => {
   it("finds people by the beginning of a surname, with nothing personal in addresses, tabs and referrers [D-ADM-150]", async () => {
@@ -251,7 +238,7 @@ describe("the page of a person", () => {
     const found = await search(`"><script>`);
     expect(found.html).not.toContain("<script>hostile");
     await as("support", `/people/${person.sub}?do=<script>alert(1)</script>`);
-    expect(browsers.get("support")?.status).toBe(404);
+    expect(signedIn.browsers.get("support")?.status).toBe(404);
   });
 
   it.each([
@@ -309,37 +296,7 @@ it.each([
   expect(admin.url.origin).not.toBe(console.url);
   expect((await accounts.find(person.sub))?.disabled).toBe(false);
   await accounts.enable(OPERATORS.administrator.sub);
-  browsers.delete("administrator");
+  signedIn.browsers.delete("administrator");
   if ((await accounts.factors(OPERATORS.administrator.sub))?.app === null)
     await accounts.addApp(OPERATORS.administrator.sub, { secret: SECRET });
-});
-
-describe("the audit", () => {
-  it("shows who did what by day, filters, and has a page for each record [D-ADM-157]", async () => {
-    const person = await somebody();
-    const browser = await as("support", `/people/${person.sub}?do=endSessions`);
-    await act(browser);
-    await as("support", `/audit?account=${person.sub}`);
-    const text = textOf(browser);
-    expect(text).toContain("Sessions ended account.sessions_ended Operator grace");
-    const day = new Intl.DateTimeFormat("en", { dateStyle: "full", timeZone: "UTC" });
-    expect(text).toContain(day.format(console.running.service.configuration.clock.now()));
-    const [record] = await auditOf(person.sub, "account.sessions_ended");
-    await as("support", `/audit?account=${person.sub}&action=account.created`);
-    expect(textOf(browser)).not.toContain("Sessions ended account");
-    await as("support", `/audit/${record?.id}`);
-    expect([browser.status, textOf(browser)]).toEqual([200, expect.stringContaining(person.sub)]);
-    expect((await as("support", "/audit/none")).status).toBe(404);
-  });
-
-  it.each([
-    ["since=1h", 200],
-    ["since=7d", 200],
-    ["since=2026-01-31T12:00&until=2026-02-01T00:00", 200],
-    ["since=yesterday", 422],
-    ["action=nothing", 422],
-    ["until=9999-99-99T99:99", 422],
-  ])("takes the period and the action %s as %i [D-ADM-157]", async (query, status) => {
-    expect((await as("support", `/audit?${query}`)).status).toBe(status);
-  });
 });
