@@ -138,6 +138,7 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
       t,
       configuration,
       health,
+      notice: noticeIn(ctx, (sealed) => encrypter.decrypt(context(`notice ${ctx.path}`), sealed)),
       now,
       zone,
       moments: moments({ locale: t.locale, now, zone }),
@@ -180,7 +181,7 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
         account: `${deployment.url}/account`,
         host: new URL(deployment.url).host,
         version,
-        notice: noticeIn(request),
+        notice: request.notice,
         now,
         zone,
         kept: [...query],
@@ -332,11 +333,11 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
   };
 }
 
-function noticeIn({ ctx, open, path }: ConsoleRequest): Notice | undefined {
+function noticeIn(ctx: ConsoleContext, open: (sealed: string) => string | undefined): Notice | undefined {
   const all = new URLSearchParams(ctx.querystring);
   if (all.has("lost")) return { code: "lost", isBad: true };
   const sealed = all.get("result");
-  const text = sealed === null ? undefined : open(`notice ${path}`, sealed);
+  const text = sealed === null ? undefined : open(sealed);
   return text === undefined ? undefined : (JSON.parse(text) as Notice);
 }
 

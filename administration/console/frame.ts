@@ -85,7 +85,8 @@ function framed(t: Translator, frame: FrameData, view: ConsoleView) {
 const here = (t: Translator, entry: string) => ({ label: nameOf(t, entry), href: `/${entry}` });
 
 function noticeText(t: Translator, { code, values }: Notice): string {
-  return t(`admin.notice.${code}`, values);
+  const key = `admin.notice.${code}`;
+  return t(t.has(key) ? key : `console.result.${code}`, values);
 }
 
 /** At most two letters. */

@@ -6,6 +6,9 @@ import { SECTIONS } from "./entries.ts";
 import { isEnough } from "./frame.ts";
 import { healthPage } from "./health.ts";
 import { createAuditList, createAuditRecord, exporting } from "./audit.ts";
+import type { NotificationParts } from "./notifications/actions.ts";
+import { deliveriesLook } from "./notifications/deliveries.ts";
+import { receiversLook } from "./notifications/receivers.ts";
 import { peopleLook } from "./people/look.ts";
 import type { PeopleParts } from "./people/person.ts";
 import { searchPage } from "./people/search.ts";
@@ -52,8 +55,10 @@ export const LOOKS: Readonly<Record<string, Look>> = {
   },
 };
 
-/** The pages of support: people, and the audit. */
-export const supportLooks = (parts: PeopleParts): Readonly<Record<string, Look>> => ({
+/** The pages of support: people, the audit, and notifications. */
+export const supportLooks = (parts: PeopleParts & NotificationParts): Readonly<Record<string, Look>> => ({
+  deliveries: deliveriesLook(parts),
+  receivers: receiversLook(parts),
   accounts: peopleLook(parts),
   audit: {
     list: createAuditList(parts),

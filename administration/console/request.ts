@@ -29,7 +29,7 @@ export interface Operator extends SignedIn {
   readonly until: number;
 }
 
-/** A sentence for the next page: a text `admin.notice.<code>` and its values. */
+/** A sentence for the next page: a text `admin.notice.<code>`, or else `console.result.<code>`, and its values. */
 export interface Notice {
   readonly code: string;
   readonly values?: Readonly<Record<string, string | number>>;
@@ -105,6 +105,8 @@ export interface ConsoleRequest {
   readonly configuration: Configuration;
   /** How the parts of the service are. */
   readonly health: () => Promise<Health>;
+  /** What the page before has done. */
+  readonly notice: Notice | undefined;
   /** Milliseconds since the epoch. */
   readonly now: number;
   /** The time zone of this browser. */

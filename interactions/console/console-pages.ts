@@ -80,8 +80,8 @@ export function createConsolePages(services: OperatorServices): readonly Operato
 }
 
 /** The names of the services, groups and portals of receivers. An entry that no longer exists has none, nor has a receiver of events. */
-async function namesOf(
-  { storage }: OperatorServices,
+export async function namesOf(
+  { storage }: Pick<OperatorServices, "storage">,
   shown: ReadonlySet<string>,
 ): Promise<ReadonlyMap<string, string>> {
   const found = await Promise.all(

@@ -148,7 +148,7 @@ export interface ReceiversLocals extends ConsoleLocals {
 /** How urgent a state is, as the class of its badge. */
 type Tone = "" | "good" | "busy" | "warning" | "bad";
 
-const TONES: Readonly<Record<DeliveryState, Tone>> = {
+export const TONES: Readonly<Record<DeliveryState, Tone>> = {
   waiting: "busy",
   parked: "bad",
   delivered: "good",
@@ -206,7 +206,7 @@ function named({ names }: ConsoleLocals, key: string): { readonly key: string; r
 }
 
 /** The types that the receivers may get: account events only if one of them is for events. */
-function typesOf(receivers: readonly string[]): readonly string[] {
+export function typesOf(receivers: readonly string[]): readonly string[] {
   const hasEvents = receivers.some((name) => parseReceiverName(name)?.kind === "events");
   return hasEvents ? DELIVERED_TYPES : NOTIFICATION_TYPES;
 }
@@ -347,7 +347,7 @@ function deliveryView(t: Translator, locals: DeliveryLocals): Locals {
   };
 }
 
-function shownAttempt(t: Translator, attempt: ShownAttempt, moment: Moments): Locals {
+export function shownAttempt(t: Translator, attempt: ShownAttempt, moment: Moments): Locals {
   // Control characters would be invisible, or change the text around them.
   const answer = attempt.answer?.slice(0, MAX_ANSWER_LENGTH).replaceAll(/[^\P{C}\n\t]/gu, "\uFFFD") ?? "";
   const duration = Math.ceil(attempt.duration_ms);
@@ -407,7 +407,7 @@ function condition(
   return failures > 0 ? t("console.condition.failing", { failures }) : "";
 }
 
-function receiverBadge(
+export function receiverBadge(
   t: Translator,
   { url, paused, circuit_open_until, failures }: ReceiverReport,
 ): { readonly text: string; readonly tone: Tone } {

@@ -10,7 +10,8 @@ import {
 import { type Form, type FormProblem, formLocals } from "../../../interactions/forms.ts";
 import type { AuditExport } from "../../../records/audit/audit-export.ts";
 import type { Locals } from "../../../interactions/look/views.ts";
-import type { ConsoleAnswer, ConsoleRequest, Crumb } from "../request.ts";
+import { within } from "../../../core/with-timeout.ts";
+import type { ConsoleAnswer, ConsoleRequest, Crumb, Notice } from "../request.ts";
 import { segmentOf } from "../request.ts";
 import { nameOf } from "../entries.ts";
 import {
@@ -47,6 +48,10 @@ export interface Acting {
   readonly required?: readonly string[];
   /** What identifies the record to people, who type it before something large is done. Default: its identifier. */
   readonly typed?: string;
+  /** What the next page says. Default: that it was done. */
+  readonly said?: (result: unknown) => Notice;
+  /** What the next page says of something that goes on for longer than people wait, and who hears of its failure. */
+  readonly goesOn?: { readonly notice: Notice; readonly onDefect: (error: unknown) => void };
   /** Members that have no field. */
   readonly without?: readonly string[];
   /** Members that a form may not set. Default: none. */
@@ -178,11 +183,15 @@ export async function actAnswer(request: ConsoleRequest, acting: Acting, form: F
   const about = isNamed(row) ? row.target.map((name) => form.get(name)?.trim() ?? "") : target;
   const tag = form.get("tag") ?? "";
   try {
-    const { result } = await perform(noun, verb, {
+    const performed = perform(noun, verb, {
       target: about,
       input: inputFrom(row, form, { record, without: acting.leaves?.(form), clock: request }),
       ...(tag !== "" && { ifMatch: tag }),
     });
+    const { goesOn } = acting;
+    const done = goesOn === undefined ? await performed : await briefly(performed, goesOn.onDefect);
+    if (done === undefined) return { kind: "go", to: path, ...(goesOn && { notice: goesOn.notice }) };
+    const { result } = done;
     if (isFile(result)) return { kind: "file", ...result };
     if (result === undefined || result === false) throw new NotFound(`the ${oneOf(t, noun)}`);
     const secret = shownOnce(row, result);
@@ -199,7 +208,10 @@ export async function actAnswer(request: ConsoleRequest, acting: Acting, form: F
     return {
       kind: "go",
       to,
-      notice: { code: noticeOf(t, noun, verb), values: noticeValues(noun, verb, made, t) },
+      notice: acting.said?.(result) ?? {
+        code: noticeOf(t, noun, verb),
+        values: noticeValues(noun, verb, made, t),
+      },
     };
   } catch (error) {
     if (error instanceof UnreadableField)
@@ -220,6 +232,13 @@ const isFile = (result: unknown): result is AuditExport =>
   result !== null &&
   "body" in result &&
   Symbol.asyncIterator in Object(result.body);
+
+/** How long a page waits for a long operation: less than a request may take. */
+const WAIT_MS = 3_000;
+
+/** The outcome; `undefined` when it goes on in the background, and the page does not wait any longer. */
+export const briefly = <T>(work: Promise<T>, onDefect: (error: unknown) => void): Promise<T | undefined> =>
+  within(WAIT_MS, work, () => void work.catch(onDefect));
 
 /** What the page as a whole answers, rather than its form. */
 const PAGE_CODES: ReadonlySet<string> = new Set([

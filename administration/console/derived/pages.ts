@@ -34,6 +34,8 @@ export interface Look {
   readonly list?: (request: ConsoleRequest, actions: readonly HeadAction[]) => Promise<ConsoleAnswer>;
   /** The page of a record, in place of its members. */
   readonly record?: (request: ConsoleRequest, found: FoundRecord) => Promise<ConsoleAnswer>;
+  /** Forms of the list and of a record that are done at once, by their field `action`. */
+  readonly forms?: Readonly<Record<string, (request: ConsoleRequest, form: Form) => Promise<ConsoleAnswer>>>;
   /** What a record is called. Default: its name, or its identifier. */
   readonly called?: (record: Readonly<Record<string, unknown>>) => string;
 }
@@ -89,7 +91,8 @@ function pagesOf(noun: string, { rows }: AnyTable, look: Look): readonly Console
           showing: showingIn(request),
         });
       },
-      post: (request, form) => posted(request, form, actingOn(request, noun, onList, look, { target: [] })),
+      post: (request, form) =>
+        posted(request, form, look, () => actingOn(request, noun, onList, look, { target: [] })),
     });
   if (find !== undefined && isHere(find) && find.target.length === 1) {
     const read = async (request: ConsoleRequest) => {
@@ -119,7 +122,7 @@ function pagesOf(noun: string, { rows }: AnyTable, look: Look): readonly Console
         });
       },
       post: async (request, form) =>
-        posted(request, form, actingOn(request, noun, onRecord, look, await read(request))),
+        posted(request, form, look, async () => actingOn(request, noun, onRecord, look, await read(request))),
     });
   }
   return pages;
@@ -215,9 +218,13 @@ const opening = (request: ConsoleRequest, acting: Acting): ConsoleAnswer =>
 async function posted(
   request: ConsoleRequest,
   form: Form,
-  wanted: Promise<Acting | undefined>,
+  { forms = {} }: Look,
+  wanted: () => Promise<Acting | undefined>,
 ): Promise<ConsoleAnswer> {
-  const acting = await wanted;
+  const action = form.get("action") ?? "";
+  const own = Object.hasOwn(forms, action) ? forms[action] : undefined;
+  if (own !== undefined) return own(request, form);
+  const acting = await wanted();
   if (acting === undefined) throw new NotFound("the page");
   return acting.row.recent === true && !request.isRecent
     ? { kind: "recent" }
