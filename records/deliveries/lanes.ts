@@ -143,6 +143,7 @@ export class LaneEdit {
   readonly #tx: Transaction;
   readonly #now: number;
   readonly #found = new Map<string, Found>();
+  readonly #before = new Map<string, StoredDelivery>();
   readonly #deliveries = new Map<string, StoredDelivery>();
   readonly #flight: Flight | null;
   #lastDelivered: number;
@@ -155,6 +156,7 @@ export class LaneEdit {
     for (const record of found) {
       const delivery = read<StoredDelivery>(record).value;
       this.#found.set(delivery.id, record);
+      this.#before.set(delivery.id, delivery);
       this.#deliveries.set(delivery.id, delivery);
     }
     const [head] = this.waiting();
@@ -215,9 +217,11 @@ export class LaneEdit {
       // A delivery in flight keeps its lease, so that its result is recorded.
       this.#deliveries.set(each.id, { ...each, isHead: false, flight: null });
     }
+    // The end of a flight looks for what follows, and would miss a delivery that waits since then: writing the head repeats it.
+    const isJoined = rest.some(({ id }) => this.#before.get(id)?.state !== "waiting");
     for (const [id, found] of this.#found) {
       const now = this.#deliveries.get(id) as StoredDelivery;
-      if (now === read<StoredDelivery>(found).value) continue;
+      if (now === this.#before.get(id) && !(isJoined && id === first?.id)) continue;
       this.#tx.adopt(found);
       this.#tx.put(DELIVERY.record(now));
     }
