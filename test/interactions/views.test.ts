@@ -120,18 +120,18 @@ describe("the built-in views", () => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
       const partial = new RegExp(
         [
-          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|buttons|step-foot|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes|form-token|last-provider|providers|continue-to|change|came-back|bond|linked-accounts|console-head|console-foot)"\)$`,
+          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|buttons|step-foot|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes|form-token|last-provider|providers|continue-to|change|came-back|bond|linked-accounts|console-head|console-foot|console-delivery-list|delivery-attempts|delivery-tiles)"\)$`,
           String.raw`^include\("field", \{ field \}\)$`,
           String.raw`^include\("account-form", \{ form \}\)$`,
           String.raw`^include\("address", \{ address: (?:account|marked|asked|username|cameBack\.email|item\.email) \}\)$`,
           String.raw`^include\("api-lists", \{ apis: each\.apis \}\)$`,
           String.raw`^include\("page-links", \{ first, next \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,
-          String.raw`^include\("icon", \{ icon: (?:"\w+"|page|pageIcon|each\.(?:device|icon)|verdict\.tone|check\.icon, tone: check\.tone|tone, tone) \}\)$`,
+          String.raw`^include\("icon", \{ icon: (?:"\w+"|page|pageIcon|each\.(?:device|icon)|verdict\.tone|check\.(?:icon|tone), tone: check\.tone|tone, tone) \}\)$`,
           String.raw`^include\("mark", \{ look: (?:provider\.look|item\.look|cameBack\.preset) \}\)$`,
           String.raw`^include\("provider-button", \{ provider(?:: providers\.last, described: "again")? \}\)$`,
           String.raw`^include\("account-method", \{ method \}\)$`,
-          String.raw`^include\("console-value", \{ value(?:: cell(?:\.value)?)? \}\)$`,
+          String.raw`^include\("console-value", \{ value(?:: cell(?:\.value)?|: each\.(?:when|receiver|answer))? \}\)$`,
           String.raw`^include\("console-(?:cell|table|facts)", \{ (?:cell|table|facts(?:: chapter\.facts|: identifiers)?) \}\)$`,
           String.raw`^include\("console-field", \{ field(?:: typed)? \}\)$`,
           String.raw`^include\("field-problem", \{ name: (?:"\w+"|field\.name) \}\)$`,

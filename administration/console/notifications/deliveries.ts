@@ -115,7 +115,9 @@ async function forbidden({ perform, t }: ConsoleRequest, scope: DeliveryScope): 
   );
   const superseded = counts.reduce((sum, count) => sum + count, 0);
   return [
-    t("admin.deliveries.matching", { count: items.length, more: next === null ? "no" : "yes" }),
+    t(next === null ? "admin.deliveries.matching" : "admin.deliveries.matching.more", {
+      count: items.length,
+    }),
     ...(superseded === 0 ? [] : [t("admin.deliveries.forbidden", { count: superseded })]),
     t("admin.deliveries.inOrder"),
   ];

@@ -132,7 +132,7 @@ async function checksOf(
       ? { tone: "good", title: "", text: t("admin.receiver.deletions.none") }
       : {
           tone: "warning",
-          title: t("admin.receiver.deletions", { count, more: isMore ? "yes" : "no" }),
+          title: t(isMore ? "admin.receiver.deletions.more" : "admin.receiver.deletions", { count }),
           text: t("admin.receiver.deletions.text"),
           href: `/deliveries?${new URLSearchParams({ receiver, type: "DELETE_ACCOUNT", state: "undelivered" })}`,
         },
