@@ -83,7 +83,8 @@ export function createLimited(
 ): Limited {
   /** What clients of the service may read of an account. */
   function accountIn(service: string, account: Account): object {
-    const { sub, user_id, email, email_verified, services, roles, updated_at } = account;
+    // Without `updated_at`: it would say when something changed at another service.
+    const { sub, user_id, email, email_verified, services, roles } = account;
     const read = fields.rows.filter(
       ({ claim, readers, isHidden }) =>
         claim !== undefined && isHidden !== true && readers?.includes(service) !== false,
@@ -96,7 +97,6 @@ export function createLimited(
       ...holding(read.map((row) => [row, givenValue(row, account)] as const)),
       services: entryOf(services, service),
       roles: entryOf(roles, service),
-      updated_at,
     };
   }
 

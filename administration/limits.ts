@@ -23,6 +23,11 @@ export interface HourlyLimits {
    * @throws LimitReached with the time when there is room again. Then nothing is counted.
    */
   take(who: Administrator, what: Counted, value: number | string): Promise<void>;
+  /**
+   * Counts nothing. Whoever has read the accounts of an hour must not learn from what is refused which of them there are.
+   * @throws LimitReached when not one more account may be read.
+   */
+  requireRoom(who: Administrator): Promise<void>;
 }
 
 interface LimitServices {
@@ -31,6 +36,9 @@ interface LimitServices {
   readonly keys: Pick<ServiceKeys, "administration">;
   readonly events: ServiceEmitter;
 }
+
+/** The role `deliveries` sees no account. */
+const isLimited = ({ role }: Administrator): boolean => role === "viewer" || role === "support";
 
 export function createHourlyLimits({ configuration, storage, keys, events }: LimitServices): HourlyLimits {
   const limits = storage.rateLimits;
@@ -61,8 +69,7 @@ export function createHourlyLimits({ configuration, storage, keys, events }: Lim
 
   return {
     async take(who, what, value) {
-      // The role `deliveries` sees no account.
-      if (who.role !== "viewer" && who.role !== "support") return;
+      if (!isLimited(who)) return;
       const counted = bucket(what, who);
       if (typeof value === "number") {
         if (value === 0) return;
@@ -73,6 +80,12 @@ export function createHourlyLimits({ configuration, storage, keys, events }: Lim
       const [answer, known] = await limits.consume([counted, marked(value, who)]);
       // Somebody who has lost a factor in this hour counts no second time.
       if (known?.allowed !== false && answer?.allowed === false) refuse(who, counted, answer.retryAfter);
+    },
+    async requireRoom(who) {
+      if (!isLimited(who)) return;
+      const counted = bucket("accounts", who);
+      const [answer] = await limits.look([counted]);
+      if (answer?.allowed === false) refuse(who, counted, answer.retryAfter);
     },
   };
 }

@@ -152,6 +152,7 @@ export function createPerform(services: PerformServices): Perform {
       });
     if (noun === "accounts" && who.role !== "administrator" && filters["search"] === undefined)
       throw new SignInError("search_required", "lists of accounts need a search term");
+    if (noun === "accounts") await hourly.requireRoom(who);
     const { actor, service } = who;
     const context = canonicalJson(["list", actor, service ?? null, noun, verb, asked.target, filters]);
     const position = typeof after === "string" ? cursors.decrypt(context, after) : undefined;
@@ -191,12 +192,13 @@ export function createPerform(services: PerformServices): Perform {
     asked: Asked,
     origin: PerformRequest["origin"],
   ): Promise<Performed> {
-    const { noun, row, target } = asked;
+    const { noun, row, target, input } = asked;
     const result = await call(asked);
     if (result === undefined) throw missing();
     // What the address says instead of a person's identifier gets into no record.
-    const [sub = ""] = row.target[0] === "sub" ? target : [];
-    if (sub !== "" && (await calls.accounts.find(sub)) !== undefined) await noteLook(who, sub, origin);
+    const sub = row.target[0] === "sub" ? target[0] : input["account"];
+    if (typeof sub === "string" && (await calls.accounts.find(sub)) !== undefined)
+      await noteLook(who, sub, origin);
     return row === recordRow(noun) ? shown(who, noun, result) : { result };
   }
 

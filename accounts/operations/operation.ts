@@ -334,6 +334,8 @@ export async function invoke(
 ): Promise<unknown> {
   const positional: readonly string[] = row.positional ?? [];
   const rest = Object.entries(input).filter(([name]) => !positional.includes(name));
+  // A call that takes no object would not see what is too much.
+  if (!takesObject(row) && rest.length > 0) checked("input", inputOf(row), input);
   const call = Reflect.get(calls, verb) as (...args: readonly unknown[]) => Promise<unknown>;
   return call(
     ...target,

@@ -259,6 +259,9 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
       const action = request.query.has("do") ? "" : form.get("action");
       if (!isToken(form.get("csrf") ?? "", action))
         throw new EndpointError(403, "invalid_request", "the form is not of this sign-in");
+      // A form can come long after its head, and the session may have ended meanwhile.
+      if ((await sessions.signedIn(operator.account.sub, operator.session)) === undefined)
+        return await demandSignIn(ctx);
       return await give(request, page, await page.post(request, form));
     } catch (error) {
       return refuse(request, page, error);

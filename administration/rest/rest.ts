@@ -69,10 +69,12 @@ export function createRest({
     if (isQuery) refuseBody(ctx);
     else refuseQuery(ctx.querystring);
     const given = isQuery ? readQuery(row, ctx.querystring) : await readBody(ctx, row);
+    // A body can come long after its head, and the token may have been ended meanwhile.
+    const now = isQuery ? who : await authenticate(ctx);
     const { names, input } = withNames(given, named);
     const ifMatch = ctx.get("If-Match");
     const idempotencyKey = ctx.get("Idempotency-Key");
-    return perform(who, noun, verb, {
+    return perform(now, noun, verb, {
       target: [...target, ...names],
       input,
       ...(ifMatch !== "" && { ifMatch }),

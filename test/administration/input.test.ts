@@ -44,6 +44,19 @@ describe("the query", () => {
     ]);
   });
 
+  it.each([
+    ["GET", "/v1/accounts/SUB?color=red", undefined],
+    ["GET", "/v1/accounts/SUB/factors?limit=1", undefined],
+    ["DELETE", "/v1/accounts/SUB/factors?factor=app", undefined],
+    ["POST", "/v1/accounts/SUB/disable", { reason: "red" }],
+    ["POST", "/v1/accounts/SUB/enable", { "": 1 }],
+    ["POST", "/v1/accounts/SUB/send-reset", { email: "thief@example.com" }],
+  ])("%s %s is refused: it takes no input [D-ADM-36]", async (method, target, body) => {
+    const answer = await administrator(method, path(target), { ...(body && { body }) });
+    expect([answer.status, answer.body.code]).toEqual([422, "invalid_argument"]);
+    expect((await administrator("GET", path("/v1/accounts/SUB"))).body).toMatchObject({ disabled: false });
+  });
+
   it.each(["search=%00", "search=%", "search=%ff", "a%00b=1"])("%s can't be read", async (query) => {
     const { status, body } = await administrator("GET", `/v1/accounts?${query}`);
     expect([status, body.code]).toEqual([400, "malformed_request"]);

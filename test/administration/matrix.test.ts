@@ -82,7 +82,7 @@ POST /v1/deliveries/redrive-all s s d
 POST /v1/deliveries/{id}/send-now s s d
 POST /v1/deliveries/{id}/discard a - d
 POST /v1/deliveries/resume a -
-GET /v1/deliveries/explain v - d
+GET /v1/deliveries/explain v -
 GET /v1/deliveries/stats v - d
 GET /v1/audit v v
 GET /v1/audit/{record} v v

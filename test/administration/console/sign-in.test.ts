@@ -1,4 +1,7 @@
 /** Signing in to the console: by the service itself, with two factors, by operators only, and how it ends. */
+import { once } from "node:events";
+import { request } from "node:http";
+import { setTimeout as pause } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../../testing/browser/browser.ts";
 import { ADA, startService } from "../../flows/running-service.ts";
@@ -196,6 +199,31 @@ describe("how it ends", () => {
     expect(await isIn(browser)).toBe(false);
     await browser.get(`${console.running.oauth2}/account`);
     expect(browser.hasForm("password")).toBe(true);
+  });
+
+  it("for a form that comes after the session has ended, although it began before [D-ADM-303]", async () => {
+    const browser = await console.open("administrator", "/groups?do=create");
+    const body = new URLSearchParams({ csrf: token(browser), key: "late", name: "Late" }).toString();
+    const late = request(browser.url, {
+      method: "POST",
+      headers: {
+        cookie: browser.jar.header(browser.url),
+        origin: console.url,
+        "content-type": "application/x-www-form-urlencoded",
+        "content-length": Buffer.byteLength(body),
+      },
+    });
+    late.write(body.slice(0, 1));
+    // Whoever it is from has been read long before. If not, the answer is the same.
+    await pause(200);
+    await console.running.service.accounts.endSessions(OPERATORS.administrator.sub);
+    late.end(body.slice(1));
+    const [answer] = await once(late, "response");
+    expect([answer.statusCode, new URL(answer.headers.location ?? "").origin]).toEqual([
+      303,
+      new URL(console.running.openid).origin,
+    ]);
+    await expect(console.running.service.directory.groups.find("late")).resolves.toBeUndefined();
   });
 
   it("says that a form is lost that was sent without a sign-in [D-ADM-119]", async () => {
