@@ -184,11 +184,16 @@ export class Transaction {
   /** Reads records whose changes don't matter to what is written. Putting one makes what was read a condition after all. */
   async peekAll<const Refs extends readonly RefTo<never>[]>(refs: Refs): Promise<ValuesOf<Refs>> {
     const names = refs.map(nameOf);
-    const unknown = new Map(refs.map((ref, index) => [names[index] ?? "", ref as Ref]));
-    for (const name of names) if (this.#known.has(name)) unknown.delete(name);
-    const found = unknown.size === 0 ? [] : await this.#store.get([...unknown.values()]);
-    for (const [index, name] of [...unknown.keys()].entries())
-      this.#known.set(name, { value: found[index]?.value, version: found[index]?.version });
+    const unknown = new Map<string, Ref>();
+    for (const [index, ref] of refs.entries()) {
+      const name = names[index] ?? "";
+      if (!this.#known.has(name)) unknown.set(name, ref);
+    }
+    if (unknown.size > 0) {
+      const found = await this.#store.get([...unknown.values()]);
+      for (const [index, name] of [...unknown.keys()].entries())
+        this.#known.set(name, { value: found[index]?.value, version: found[index]?.version });
+    }
     return names.map((name) => this.#known.get(name)?.value) as unknown as ValuesOf<Refs>;
   }
 

@@ -155,8 +155,8 @@ const without = (entries: readonly IndexEntry[], others: readonly IndexEntry[]):
 
 const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 
-const isIn = (refs: readonly Ref[], { kind, key }: Ref): boolean =>
-  refs.some((other) => other.kind === kind && other.key === key);
+/** Commits with more records than this are imports and copies, whose records nobody reads next. */
+const CACHED_PUTS = 100;
 
 /** A record that has a row. */
 interface Written {
@@ -171,6 +171,15 @@ interface Existing {
   readonly isLive: boolean;
   /** As JSON. */
   readonly entries: string | null;
+}
+
+/** How a record is put. */
+interface PutOptions {
+  readonly version: string;
+  readonly now: number;
+  readonly mustBeNew: boolean;
+  /** Whether the cache takes a record that is new. */
+  readonly isCached: boolean;
 }
 
 /** Whether a put record hides its children, whose conditions must be checked first. */
@@ -280,7 +289,7 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
   }
 
   /** @returns whether the record was written: `false` if it must be new but already exists. */
-  function put(record: PreparedRecord, version: string, now: number, mustBeNew: boolean): boolean {
+  function put(record: PreparedRecord, { version, now, mustBeNew, isCached }: PutOptions): boolean {
     const { kind, key, value, parent, expiresAt, index, entries } = record;
     const parentId = parent === undefined ? null : (existing(parent, now)?.id ?? null);
     const add = (): boolean => {
@@ -288,7 +297,8 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
       if (id === undefined) return false;
       known.set(nameOf(record), { id, version, isLive: true, entries });
       added.push(...entryRows(index, kind, id));
-      cache.add(writtenRecord({ id, kind, key, version, expiresAt, parent: parentId, entries }, value));
+      if (isCached)
+        cache.add(writtenRecord({ id, kind, key, version, expiresAt, parent: parentId, entries }, value));
       return true;
     };
     // Inserted without a look-up, because the record rarely exists.
@@ -324,11 +334,15 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
         return !found?.isLive || (version !== "present" && version !== found.version);
       })
       .map(({ ref }) => ref);
-    const orphans = puts.filter(
+    const dependent = puts.filter(({ parent }) => parent !== undefined);
+    if (failed.length + dependent.length === 0) return [];
+    const written = new Set(puts.map(nameOf));
+    const removed = new Set(removals.map(nameOf));
+    const orphans = dependent.filter(
       ({ parent }) =>
         parent !== undefined &&
-        !isIn(puts, parent) &&
-        (isIn(removals, parent) || !existing(parent, now)?.isLive),
+        !written.has(nameOf(parent)) &&
+        (removed.has(nameOf(parent)) || !existing(parent, now)?.isLive),
     );
     return [...failed, ...orphans].map(({ kind, key }) => ({ kind, key }));
   }
@@ -358,7 +372,10 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
         throw failure(failures(change, now, true));
       const isNew = change.expect.filter(({ version }) => version === "absent");
       const names = new Set(isNew.map(({ ref }) => nameOf(ref)));
-      const clashes = change.put.filter((record) => !put(record, change.id, now, names.has(nameOf(record))));
+      const isCached = change.put.length <= CACHED_PUTS;
+      const clashes = change.put.filter(
+        (record) => !put(record, { version: change.id, now, mustBeNew: names.has(nameOf(record)), isCached }),
+      );
       if (clashes.length > 0) throw failure(clashes);
       // Last, because it hides children, about which there may be conditions.
       erase(

@@ -1,7 +1,7 @@
-import { randomBytes } from "node:crypto";
+import { createSecretKey, randomBytes } from "node:crypto";
 import { describe, expect, it } from "@jest/globals";
 import { assert, property, string } from "fast-check";
-import { createSealer, decrypt, deriveKey, encrypt, hmac } from "../../core/sealing.ts";
+import { createSealer, decrypt, deriveKey, encrypt, hmac, hmacOfMany } from "../../core/sealing.ts";
 
 const secret = (): string => randomBytes(32).toString("base64");
 
@@ -66,6 +66,14 @@ describe("sealing", () => {
     expect(new Set(keys.map((each) => each.export().toString("hex"))).size).toBe(3);
     expect(hmac(keys[0]!, "t")).toMatch(/^[\w-]{43}$/);
     expect(hmac(keys[0]!, "t")).not.toBe(hmac(keys[1]!, "t"));
+  });
+
+  it("digests many texts as it digests one, with keys of any length", () => {
+    for (const length of [1, 32, 64, 65, 200]) {
+      const secretKey = createSecretKey(randomBytes(length));
+      const many = hmacOfMany(secretKey);
+      assert(property(string({ unit: "binary" }), (text) => expect(many(text)).toBe(hmac(secretKey, text))));
+    }
   });
 });
 
