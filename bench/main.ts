@@ -58,6 +58,7 @@ const USAGE = `npm run bench -- [--quick] [--json] [NAME …]
 npm run bench -- [--quick] [--json] against PATH [NAME …]
 npm run bench -- statements
 npm run bench -- [--quick] [--json] growth [--sizes SIZE,SIZE …]
+npm run bench -- [--quick] [--json] search [--accounts NUMBER]
 
 Measures the service and others alternately, in one run, and prints ratios of medians. The ratios can be compared between
 machines and runs; the figures can't.
@@ -69,10 +70,13 @@ against  compares with another checkout of this project, with its packages insta
          "unclear" means that the target is within the 95 % interval, because the machine was busy
 growth   the same work on storages of several sizes, on SQLite and PostgreSQL, and the bytes per record;
          filling them takes long
+search   the search for people, on SQLite and PostgreSQL: the time of a page; filling them takes minutes
 statements
          counts statements, round trips, index rows, commits and bytes of each operation on each storage, and
          writes bench/statements/counts.json; then run npm run docs
 --sizes  number of accounts of each storage, the smallest first; default: ${SIZES.join(",")}
+--accounts
+         number of accounts among which to search; default: 1000000
 --quick  fewer and shorter rounds, to check that everything works
 --json   prints the table as JSON
 --help   shows this text`;
@@ -151,6 +155,7 @@ function readArguments(): Asked | undefined {
       json: { type: "boolean" },
       help: { type: "boolean" },
       sizes: { type: "string" },
+      accounts: { type: "string", default: "1000000" },
     },
   });
   if (values.help === true) return undefined;
@@ -160,6 +165,12 @@ function readArguments(): Asked | undefined {
     checkNames(rest, []);
     const sizes = readSizes(values.sizes);
     return { ...how, prepare: async () => [(await import("./growth/growth.ts")).growth(sizes)] };
+  }
+  if (first === "search") {
+    checkNames(rest, []);
+    const size = Number(values.accounts);
+    if (!/^\d{4,8}$/.test(values.accounts)) throw new Error("--accounts is a number from 1000 to 99999999");
+    return { ...how, prepare: async () => [(await import("./growth/search.ts")).search(size)] };
   }
   if (values.sizes !== undefined) throw new Error("--sizes is for growth");
   if (first === "against") {

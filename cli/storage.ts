@@ -105,7 +105,8 @@ accounts meanwhile. After an interruption, such as Ctrl+C or a crash, run it aga
     summary: "reports problems of a storage, and repairs what it can",
     about: `Reports damage, records missing from their indexes, sign-in names that lead to the wrong account, lanes of
 notifications that don't match their deliveries, and other problems. With the keys.secrets of the configuration, or the key file next to an
-SQLite database, it opens every sealed value, and reports those that were changed or moved. Services can keep using the storage. With
+SQLite database, it opens every sealed value, and reports those that were changed or moved, and accounts that the search for people does not
+find by their names. Services can keep using the storage. With
 20,000 records or more, it says first how long it will take. Exits with 1 if problems remain.
 
 ${ADDRESSES}`,

@@ -38,6 +38,15 @@ export interface Check {
 
 const REPAIR_TIMEOUT_MS = 10_000;
 
+/** What repairs a record. */
+interface Repair {
+  /** The record itself, and records that must be new. */
+  readonly put?: readonly RecordData[];
+  /** Records that replace whatever is there. */
+  readonly overwrite?: readonly RecordData[];
+  readonly remove?: readonly Ref[];
+}
+
 /** Checks all records of a kind, and the suspicious ones twice. */
 export class KindScan {
   readonly kind: AnyKind;
@@ -87,27 +96,16 @@ export class KindScan {
   }
 
   /** Repairs the current version of each record, unless another commit changes it meanwhile. */
-  async repair(
-    flaws: readonly Pick<Flaw, "id">[],
-    change: (
-      found: Found,
-    ) => Promise<{ readonly put?: readonly RecordData[]; readonly remove?: readonly Ref[] }>,
-  ): Promise<void> {
+  async repair(flaws: readonly Pick<Flaw, "id">[], change: (found: Found) => Promise<Repair>): Promise<void> {
     for (const { id } of flaws) {
       const [found] = await this.store.get([{ kind: this.kind.name, key: id }], { withParents: true });
       if (found !== undefined) await this.write(found, await change(found));
     }
   }
 
-  /**
-   * Writes on condition that the record has not changed since it was read, and does not retry. Other records that it
-   * puts must be new.
-   */
-  async write(
-    found: Found,
-    { put = [], remove = [] }: { readonly put?: readonly RecordData[]; readonly remove?: readonly Ref[] },
-  ): Promise<void> {
-    if (put.length + remove.length === 0) return;
+  /** Writes on condition that the record has not changed since it was read, and does not retry. */
+  async write(found: Found, { put = [], overwrite = [], remove = [] }: Repair): Promise<void> {
+    if (put.length + overwrite.length + remove.length === 0) return;
     const { kind, key, version } = found;
     const absent = put
       .filter((record) => record.kind !== kind || record.key !== key)
@@ -115,7 +113,7 @@ export class KindScan {
     const expect = [{ ref: { kind, key }, version }, ...absent];
     try {
       const deadline = this.#clock.now() + REPAIR_TIMEOUT_MS;
-      await this.store.commit({ id: randomUUID(), deadline, expect, put, remove });
+      await this.store.commit({ id: randomUUID(), deadline, expect, put: [...put, ...overwrite], remove });
     } catch (error) {
       // Another commit changed the record. If it is still flawed, the next check finds it.
       if (!(error instanceof ConditionFailed)) throw error;

@@ -1,7 +1,12 @@
 /** The keys of a service: from the configuration, or made at the first start and stored. */
 import { createSecretKey, hash, type KeyObject, randomBytes } from "node:crypto";
 import type { JWK } from "oidc-provider";
-import type { ServiceKeyName } from "../../records/directory/directory-kinds.ts";
+import type { RecordStore } from "../../adapters/record-store.ts";
+import {
+  SERVICE_KEY,
+  type ServiceKeyName,
+  type StoredServiceKey,
+} from "../../records/directory/directory-kinds.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import { type KnownSecret, requireSecrets } from "../../records/secrets.ts";
 import type { Storage } from "../../records/storage.ts";
@@ -185,6 +190,18 @@ export async function openSearchKey(
   const sealed = await directory.findServiceKey("client-secret-key");
   if (sealed === undefined) throw new StorageMissing(UNUSED);
   return searchKeyOf(sealer.open("client-secret-key", sealed));
+}
+
+/** The same of a storage that is checked; `undefined` if no server has used it, or its keys are others. */
+export async function findSearchKey(store: RecordStore, sealer: Sealer): Promise<KeyObject | undefined> {
+  const [found] = await store.get([SERVICE_KEY.ref("client-secret-key")]);
+  if (found === undefined) return undefined;
+  try {
+    return searchKeyOf(sealer.open("client-secret-key", (found.value as unknown as StoredServiceKey).sealed));
+  } catch {
+    // The check of sealed values reports it.
+    return undefined;
+  }
 }
 
 /** @throws as {@link openSealer}, and when a stored key can't be opened. */

@@ -1,11 +1,14 @@
 /** Whether the search finds every account, and how the index of a storage that lacks some is built beside running servers. */
 import type { KeyObject } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import type { Found } from "../../adapters/record-store.ts";
+import type { Found, RecordStore } from "../../adapters/record-store.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { AuditEvent, AuditStore } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { ACCOUNT, BY_NUMBER } from "../../records/directory/directory-kinds.ts";
 import { CURRENT_INDEX, SEARCH_INDEX, SEARCH_WORDS } from "../../records/directory/search-kinds.ts";
+import type { Stores } from "../../records/kinds.ts";
+import { type Check, KindScan } from "../../records/record-check.ts";
 import type { Records } from "../../records/records.ts";
 import { searchRecord } from "./search-words.ts";
 
@@ -50,12 +53,33 @@ interface IndexRun {
 
 const accountIn = ({ value }: Found): AccountRecord => value as unknown as AccountRecord;
 
-/** Gives the accounts of a page their words. If one of them changes meanwhile, they are read and written one by one. */
-async function writePage(records: Records, page: readonly Found[], key: KeyObject): Promise<void> {
-  const words = await records.store.get(page.map(({ key: sub }) => ({ kind: SEARCH_WORDS.name, key: sub })));
-  const lacking = page.filter(
+/** The accounts that the index has not, or under other words than theirs. */
+async function lackingOf(store: RecordStore, accounts: readonly Found[], key: KeyObject): Promise<Found[]> {
+  const words = await store.get(accounts.map(({ key: sub }) => SEARCH_WORDS.ref(sub)));
+  return accounts.filter(
     (found, index) => !isDeepStrictEqual(words[index]?.value, searchRecord(accountIn(found), key).value),
   );
+}
+
+/** Finds them, and gives them their words. Until the index is complete, that is the work of {@link buildSearchIndex}. */
+export function searchCheck(stores: Stores, key: KeyObject, clock: Clock): Check {
+  const scan = new KindScan(ACCOUNT, stores, clock);
+  return {
+    part: ACCOUNT.name,
+    problem: "accounts that the search for people does not find by their names",
+    async find(limit) {
+      const [index] = await scan.store.get([CURRENT_INDEX]);
+      if (index?.value["complete"] !== true) return [];
+      return scan.find(limit, (accounts) => lackingOf(scan.store, accounts, key));
+    },
+    repair: (flaws) =>
+      scan.repair(flaws, async (found) => ({ overwrite: [searchRecord(accountIn(found), key)] })),
+  };
+}
+
+/** Gives the accounts of a page their words. If one of them changes meanwhile, they are read and written one by one. */
+async function writePage(records: Records, page: readonly Found[], key: KeyObject): Promise<void> {
+  const lacking = await lackingOf(records.store, page, key);
   if (lacking.length === 0) return;
   const options = { deadline: records.clock.now() + COMMIT_TIMEOUT_MS };
   let isFirst = true;

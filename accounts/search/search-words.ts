@@ -129,17 +129,17 @@ const beginsWith =
   (account: Searched): boolean =>
     textsOf(account).some((text) => text.whole.startsWith(whole));
 
-/** How the candidates for a term are found: by one of its words, or, where it has several, by the whole of it. */
+/** How the candidates for a term are found: by one of its words, and, where it is more than a word, by the whole of it. */
 export function waysToFind(
   { whole, words }: SearchTerm,
   key: KeyObject,
-): { readonly byWord: readonly SearchWay[]; readonly byWhole: SearchWay | undefined } {
+): { readonly byWord: readonly SearchWay[]; readonly byWhole: readonly SearchWay[] } {
   const placeOf = placesWith(key);
   const way = (text: string, matches: SearchWay["matches"]): SearchWay[] => {
     const [beginning] = beginningsOf(text);
     if (beginning === undefined) return [];
     return [{ places: SEARCHED_FIELDS.map((field) => placeOf(field, beginning)), matches }];
   };
-  const [byWhole] = words.length === 1 && words[0] === whole ? [] : way(whole, beginsWith(whole));
+  const byWhole = words.length === 1 && words[0] === whole ? [] : way(whole, beginsWith(whole));
   return { byWord: words.slice(0, MAX_WORDS).flatMap((word) => way(word, hasWords(words))), byWhole };
 }

@@ -3,7 +3,7 @@
  * Search).
  */
 import type { KeyObject } from "node:crypto";
-import type { Found, RecordStore, Ref } from "../../adapters/record-store.ts";
+import type { Found, Query, RecordStore, Ref } from "../../adapters/record-store.ts";
 import { InvalidArgument, SignInError } from "../../core/errors.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import {
@@ -23,7 +23,7 @@ import {
 import { readName, trimmed } from "../names.ts";
 import type { AccountFilter } from "../operations/accounts.ts";
 import { INCOMPLETE_INDEX } from "./search-index.ts";
-import { readTerm, type Searched, type SearchTerm, type SearchWay, waysToFind } from "./search-words.ts";
+import { readTerm, type SearchTerm, type SearchWay, waysToFind } from "./search-words.ts";
 
 /** More candidates than this are too many to look through. */
 const MAX_CANDIDATES = 1_000;
@@ -50,8 +50,6 @@ function firstOf(accounts: readonly AccountRecord[], limit: number): AccountPage
   const page = accounts.slice(0, limit);
   return { accounts: page, next: accounts.length > limit ? page.at(-1)?.user_id : undefined };
 }
-
-const NOBODY: Candidates = { candidates: [], matches: () => false };
 
 const accountIn = (found: Found): AccountRecord => found.value as unknown as AccountRecord;
 
@@ -104,54 +102,109 @@ function inOrder(found: readonly StoredSearchWords[]): readonly StoredSearchWord
   return [...bySub.values()].toSorted((one, other) => one.user_id - other.user_id);
 }
 
-/** The accounts at these places of the index; `undefined` if there are too many. */
-async function candidatesOf(
-  records: Records,
+/** One place of the index, while it is read. */
+interface Reading {
+  query: Query;
+  /** What was read of it, and is not taken yet. */
+  words: readonly StoredSearchWords[];
+  isOver: boolean;
+}
+
+/** The accounts at all these places, ordered by `user_id`, each once. Reads one page of each place at a time. */
+async function* accountsAt(
+  store: RecordStore,
   places: readonly string[],
-): Promise<readonly StoredSearchWords[] | undefined> {
-  const found = await Promise.all(
-    places.map((at) => records.list<StoredSearchWords>(SEARCH_WORDS.where("word", at), MAX_CANDIDATES + 1)),
-  );
-  const candidates = inOrder(found.flat().map(({ value }) => value));
-  return candidates.length > MAX_CANDIDATES ? undefined : candidates;
+  { after, limit }: { readonly after: number; readonly limit: number },
+): AsyncGenerator<readonly StoredSearchWords[], void, void> {
+  const readings = places.map((at): Reading => ({
+    query: { ...SEARCH_WORDS.where("word", at), from: after + 1, limit },
+    words: [],
+    isOver: false,
+  }));
+  for (;;) {
+    const empty = readings.filter(({ words, isOver }) => words.length === 0 && !isOver);
+    const pages = empty.length === 0 ? [] : await store.list(empty.map(({ query }) => query));
+    for (const [index, { records, next }] of pages.entries()) {
+      const reading = empty[index] as Reading;
+      reading.words = records.map(({ value }) => value as unknown as StoredSearchWords);
+      reading.query = { ...reading.query, after: next };
+      reading.isOver = next === undefined;
+    }
+    const unfinished = readings.filter(({ isOver }) => !isOver);
+    // Up to here, every place has been read.
+    const end = Math.min(...unfinished.map(({ words }) => words.at(-1)?.user_id ?? 0), Infinity);
+    yield inOrder(readings.flatMap(({ words }) => words.filter(({ user_id }) => user_id <= end)));
+    if (unfinished.length === 0) return;
+    for (const reading of readings) reading.words = reading.words.filter(({ user_id }) => user_id > end);
+  }
 }
 
 /** Accounts that may match, and how they do. */
 interface Candidates {
-  readonly candidates: readonly StoredSearchWords[];
+  readonly places: readonly string[];
   readonly matches: SearchWay["matches"];
+  /** All of them, if it took reading them to know that there are not too many. */
+  readonly all?: readonly StoredSearchWords[];
 }
 
-/** Of several ways, the one with the fewest candidates. */
-async function narrowestOf(records: Records, ways: readonly SearchWay[]): Promise<SearchWay | undefined> {
-  if (ways.length <= 1) return ways[0];
-  const counts = await records.store.count(
+const NOBODY: Candidates = { places: [], matches: () => false };
+
+/** A way, and how many candidates it has: accounts that are found by several fields count several times. */
+interface CountedWay extends SearchWay {
+  readonly count: number;
+  /** Whether one field alone has too many. */
+  readonly isWide: boolean;
+}
+
+/** In one round trip, which reads no candidate. */
+async function countWays(store: RecordStore, ways: readonly SearchWay[]): Promise<CountedWay[]> {
+  const counts = await store.count(
     ways.flatMap(({ places }) =>
       places.map((at) => ({ ...SEARCH_WORDS.where("word", at), limit: MAX_CANDIDATES + 1 })),
     ),
   );
-  const [best] = ways
-    .map((way) => ({ way, count: way.places.reduce((sum) => sum + (counts.shift() ?? 0), 0) }))
-    .toSorted((one, other) => one.count - other.count);
-  return best?.way;
+  let at = 0;
+  return ways.map((way) => {
+    const own = counts.slice(at, (at += way.places.length));
+    const count = own.reduce((sum, each) => sum + each, 0);
+    return { ...way, count, isWide: own.some((each) => each > MAX_CANDIDATES) };
+  });
+}
+
+/** The candidates of all these ways; `undefined` if there are too many. Reads them only if some may have been counted twice. */
+async function candidatesOf(
+  store: RecordStore,
+  ways: readonly CountedWay[],
+): Promise<Candidates | undefined> {
+  if (ways.length === 0 || ways.some(({ isWide }) => isWide)) return undefined;
+  const found: Candidates = {
+    places: ways.flatMap(({ places }) => places),
+    matches: (account) => ways.some(({ matches }) => matches(account)),
+  };
+  if (ways.reduce((sum, { count }) => sum + count, 0) <= MAX_CANDIDATES) return found;
+  const all: StoredSearchWords[] = [];
+  for await (const page of accountsAt(store, found.places, { after: 0, limit: MAX_CANDIDATES })) {
+    all.push(...page);
+    if (all.length > MAX_CANDIDATES) return undefined;
+  }
+  return { ...found, all };
 }
 
 /**
  * Those whose names have all words of the term, and those with a name that begins with the whole term.
  * @throws SignInError `search_too_wide`.
  */
-async function candidatesFor(records: Records, term: SearchTerm, key: KeyObject): Promise<Candidates> {
+async function candidatesFor(store: RecordStore, term: SearchTerm, key: KeyObject): Promise<Candidates> {
   const { byWord, byWhole } = waysToFind(term, key);
-  const narrowest = await narrowestOf(records, byWord);
-  const [some, others] = await Promise.all(
-    [narrowest, byWhole].map(async (way) => way && candidatesOf(records, way.places)),
-  );
-  const matches = (account: Searched): boolean =>
-    (narrowest?.matches(account) ?? false) || (byWhole?.matches(account) ?? false);
-  const candidates = narrowest === undefined ? others : some && inOrder([...some, ...(others ?? [])]);
-  if (candidates !== undefined && candidates.length <= MAX_CANDIDATES) return { candidates, matches };
+  const counted = await countWays(store, [...byWord, ...byWhole]);
+  const whole = counted.slice(byWord.length).filter(({ isWide }) => !isWide);
+  const [narrowest] = counted.slice(0, byWord.length).toSorted((one, other) => one.count - other.count);
+  const found = await candidatesOf(store, narrowest === undefined ? whole : [narrowest, ...whole]);
+  if (found !== undefined) return found;
   // What has no blanks is the beginning of an address or a double name, whoever else has its words.
-  if (others?.length && !term.whole.includes(" ")) return { candidates: others, matches };
+  const isOneName = !term.whole.includes(" ") && whole.some(({ count }) => count > 0);
+  const named = isOneName ? await candidatesOf(store, whole) : undefined;
+  if (named !== undefined) return named;
   throw new SignInError(
     "search_too_wide",
     `more than ${MAX_CANDIDATES} accounts have names that begin like this: type more of the name`,
@@ -200,7 +253,16 @@ export function createAccountSearch(records: Records, key: KeyObject): AccountSe
     const term = readTerm(search);
     if (term === undefined)
       throw new InvalidArgument({ path: "filter.search", message: "must have at least three characters" });
-    return candidatesFor(records, term, key);
+    return candidatesFor(records.store, term, key);
+  }
+
+  /** The candidates after a `user_id`. */
+  async function* pagesAfter(
+    { all, places }: Candidates,
+    from: { readonly after: number; readonly limit: number },
+  ): AsyncGenerator<readonly StoredSearchWords[], void, void> {
+    if (all === undefined) yield* accountsAt(records.store, places, from);
+    else yield all.filter(({ user_id }) => user_id > from.after);
   }
 
   async function searched({
@@ -219,15 +281,17 @@ export function createAccountSearch(records: Records, key: KeyObject): AccountSe
       throw error;
     });
     const shown = exact.findIndex(({ user_id }) => user_id === after) + 1;
-    const accounts = after === undefined || shown > 0 ? exact.slice(shown) : [];
-    const from = after === undefined || shown > 0 ? 0 : after;
-    const rest = others.candidates.filter(
-      ({ sub, user_id }) => user_id > from && exact.every((account) => account.sub !== sub),
-    );
-    for (let at = 0; at < rest.length && accounts.length <= limit; at += PAGE) {
-      const found = await records.store.get(rest.slice(at, at + PAGE).map(({ sub }) => ACCOUNT.ref(sub)));
-      const read = found.filter((each) => each !== undefined).map(accountIn);
-      accounts.push(...read.filter((account) => holds(account) && others.matches(account)));
+    const isFirst = after === undefined || shown > 0;
+    const accounts = isFirst ? exact.slice(shown) : [];
+    const from = isFirst ? 0 : after;
+    for await (const page of pagesAfter(others, { after: from, limit: limit + 1 })) {
+      const rest = page.filter(({ sub }) => exact.every((account) => account.sub !== sub));
+      for (let at = 0; at < rest.length && accounts.length <= limit; at += PAGE) {
+        const found = await records.store.get(rest.slice(at, at + PAGE).map(({ sub }) => ACCOUNT.ref(sub)));
+        const read = found.filter((each) => each !== undefined).map(accountIn);
+        accounts.push(...read.filter((account) => holds(account) && others.matches(account)));
+      }
+      if (accounts.length > limit) break;
     }
     return firstOf(accounts, limit);
   }

@@ -6,6 +6,8 @@ import type { Clock } from "../../core/clock.ts";
 import { deliveryChecks } from "../../records/deliveries/delivery-check.ts";
 import { directoryChecks } from "../../records/directory/directory-check.ts";
 import { attributeCheck } from "../../accounts/attribute-pruning.ts";
+import { findSearchKey } from "../../accounts/keys/service-keys.ts";
+import { searchCheck } from "../../accounts/search/search-index.ts";
 import { allWays } from "../../accounts/ways/ways.ts";
 import { factorChecks } from "../../records/factors/factor-check.ts";
 import { namesOf } from "../../accounts/names.ts";
@@ -148,6 +150,7 @@ async function checksOf(
   { clock, sealer }: { readonly clock: Clock; readonly sealer: Sealer | undefined },
 ): Promise<Check[]> {
   const database = databaseFile(storage);
+  const searchKey = sealer && (await findSearchKey(stores.storage, sealer));
   return [
     ...(database === undefined ? [] : await fileChecks(database)),
     ...(artifacts === undefined ? [] : [settingsCheck(warnings)]),
@@ -155,6 +158,7 @@ async function checksOf(
     ...directoryChecks(stores, namesOf, clock),
     ...factorChecks(stores, allWays(), clock),
     ...(accounts === undefined ? [] : [attributeCheck(stores, accounts)]),
+    ...(searchKey === undefined ? [] : [searchCheck(stores, searchKey, clock)]),
     ...deliveryChecks(stores, KINDS, clock),
     ...(sealer === undefined ? [] : sealedChecks(stores, sealer, clock)),
   ];

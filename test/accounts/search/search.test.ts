@@ -1,11 +1,31 @@
-/** Finding people by the beginnings of their names. */
-import { beforeAll, describe, expect, it } from "@jest/globals";
+/** Finding people by the beginnings of their names, on each storage. */
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { NewAccount } from "../../../accounts/account-schema.ts";
 import type { AccountFilter } from "../../../accounts/operations/accounts.ts";
+import { openSearchIndex } from "../../../accounts/search/search-index.ts";
+import { createSystemClock } from "../../../core/clock.ts";
+import { openStorage } from "../../../records/storage.ts";
+import { BACKENDS, type Ground } from "../../adapters/backends.ts";
+import { DatabaseFiles } from "../../adapters/sqlite/database-files.ts";
+import { closing } from "../../closing.ts";
 import { codeOf, type Domain, openDomain } from "../open-domain.ts";
 
+const clock = createSystemClock();
 let domain: Domain;
-const open = async (): Promise<void> => void (domain = await openDomain());
+
+/** Redis holds the artifacts of a storage, never the accounts. */
+const PLACES = BACKENDS.map(({ name, start }) => ({
+  name: name === "Redis" ? "an SQLite file beside Redis" : name,
+  start,
+  isBeside: name === "Redis",
+}));
+
+async function open(artifacts: string, isBeside: boolean): Promise<void> {
+  const storage = isBeside ? `sqlite:${new DatabaseFiles().next()}` : artifacts;
+  const opened = closing(await openStorage({ storage, artifacts, clock }));
+  await openSearchIndex(opened.records);
+  domain = await openDomain({ storage: () => opened });
+}
 
 /** Creates accounts without passwords. */
 async function create(...accounts: readonly NewAccount[]): Promise<void> {
@@ -96,9 +116,11 @@ const SEARCHES: readonly (readonly [typed: string, ...emails: readonly string[]]
   ["' OR 1=1 --"],
 ];
 
-describe("a search", () => {
-  beforeAll(open);
+describe.each(PLACES)("a search in $name", ({ start, isBeside }) => {
+  let ground: Ground;
   beforeAll(async () => {
+    ground = await start();
+    await open(await ground.newAddress(), isBeside);
     await domain.directory.services.put("news", { name: "News" });
     await domain.directory.portals.put("main", { name: "Main" });
     await create(...PEOPLE);
@@ -107,6 +129,7 @@ describe("a search", () => {
     await domain.accounts.disable(grace!.sub);
     await domain.accounts.update((await domain.accounts.findByLogin(ADA))!.sub, { portal: "main" });
   });
+  afterAll(() => ground.close());
 
   it.each(SEARCHES)(
     "for %j finds those whose names have words that begin so [D-ADM-170]",

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { ENTRIES } from "../../../records/directory/directory-kinds.ts";
+import { CURRENT_INDEX, SEARCH_WORDS } from "../../../records/directory/search-kinds.ts";
 import { createSignInService, type SignInService } from "../../../lib/service.ts";
 import { ROOT } from "../../examples/documents.ts";
 import { type MongoServer, openMongoServer } from "../../servers/mongodb.ts";
@@ -210,6 +211,45 @@ describe("storage check with the keys of the storage", () => {
     await moveSealed(place);
     const { code, said } = await check(place, "--repair");
     expect([code, said]).toEqual([1, expect.stringMatching(SEALED)]);
+  });
+
+  it("finds accounts that the search does not find by their names, and repairs its index [D-ADM-272]", async () => {
+    const place = await newSealed();
+    const options = { deployments: { oauth2: { url: "http://127.0.0.1:3000" } }, ...place };
+    const service = closing(await createSignInService({ ...options, notifications: { worker: false } }));
+    const subs: string[] = [];
+    for (const surname of ["Hopper", "Lovelace", "Murray"])
+      subs.push((await service.accounts.create({ email: `${surname}@example.com`, surname })).sub);
+    const [hopper = "", lovelace = "", murray = ""] = subs;
+    const found = async (search: string): Promise<string[]> =>
+      (await service.accounts.list({ search })).items.map(({ sub }) => sub);
+    await withStores(place, async (stores) => {
+      const { words } = (await find(stores, SEARCH_WORDS, SEARCH_WORDS.ref(murray))).value;
+      await force(stores.storage, {
+        put: [SEARCH_WORDS.record({ sub: lovelace, user_id: 2, words: words as string[] })],
+        remove: [SEARCH_WORDS.ref(hopper)],
+      });
+    });
+    expect([await found("hopp"), await found("lovel")]).toEqual([[], []]);
+    const damaged = await check(place);
+    expect([damaged.code, damaged.said]).toEqual([
+      1,
+      expect.stringMatching(
+        /^account: 2 accounts that the search for people does not find by their names \(account \S+, account \S+\)$/mu,
+      ),
+    ]);
+    const { code, said } = await check(place, "--repair");
+    expect([code, said]).toEqual([0, expect.stringContaining("All problems are repaired")]);
+    expect([await found("hopp"), await found("lovel"), await found("murr")]).toEqual([
+      [hopper],
+      [lovelace],
+      [murray],
+    ]);
+    // An index that lacks accounts is the work of storage reindex.
+    await withStores(place, ({ storage }) =>
+      force(storage, { remove: [CURRENT_INDEX, SEARCH_WORDS.ref(hopper)] }),
+    );
+    await expect(check(place)).resolves.toMatchObject({ code: 0 });
   });
 
   it("finds it with the keys of a configuration, and says when it has none", async () => {
