@@ -56,7 +56,12 @@ export function createHourlyLimits({ configuration, storage, keys, events }: Lim
     return { limit: "administration.person", points, seconds, key };
   }
 
-  function refuse({ actor }: Administrator, { limit }: Bucket, retryAfter: number): never {
+  function refuse(
+    { actor }: Administrator,
+    what: Counted,
+    { limit, points }: Bucket,
+    retryAfter: number,
+  ): never {
     events.emit("limit.refused", { limit });
     events.emit("administration.limited", {
       kind: actor.kind === "token" ? "token" : "operator",
@@ -64,7 +69,7 @@ export function createHourlyLimits({ configuration, storage, keys, events }: Lim
       limit,
       retry_after: retryAfter,
     });
-    throw new LimitReached(retryAfter);
+    throw new LimitReached(retryAfter, { what, most: points });
   }
 
   return {
@@ -74,12 +79,13 @@ export function createHourlyLimits({ configuration, storage, keys, events }: Lim
       if (typeof value === "number") {
         if (value === 0) return;
         const [answer] = await limits.consume([counted], { points: value });
-        if (answer?.allowed === false) refuse(who, counted, answer.retryAfter);
+        if (answer?.allowed === false) refuse(who, what, counted, answer.retryAfter);
         return;
       }
       const [answer, known] = await limits.consume([counted, marked(value, who)]);
       // Somebody who has lost a factor in this hour counts no second time.
-      if (known?.allowed !== false && answer?.allowed === false) refuse(who, counted, answer.retryAfter);
+      if (known?.allowed !== false && answer?.allowed === false)
+        refuse(who, what, counted, answer.retryAfter);
     },
     async requireRoom(who) {
       if (!isLimited(who)) return;

@@ -196,9 +196,12 @@ export class InvalidPassword extends SignInError {
 export class LimitReached extends SignInError {
   /** Seconds until there is room again. */
   readonly retryAfter: number;
+  /** What was counted, and how many there may be; `undefined` when people are not told. */
+  readonly counted: { readonly what: string; readonly most: number } | undefined;
 
-  constructor(retryAfter: number) {
+  constructor(retryAfter: number, counted?: LimitReached["counted"]) {
     super("limit_reached", "too many in this time");
     this.retryAfter = retryAfter;
+    this.counted = counted;
   }
 }

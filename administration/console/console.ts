@@ -1,7 +1,7 @@
 /** The console: finds the page of a request, who asks, and what they may see; and answers in the frame. */
 import { Readable } from "node:stream";
 import { allows } from "../../config/operators.ts";
-import { ERRORS, InvalidArgument, SignInError, StorageUnavailable } from "../../core/errors.ts";
+import { SignInError, StorageUnavailable } from "../../core/errors.ts";
 import { packageVersion } from "../../core/package-version.ts";
 import { createEncrypter, createSigner, deriveKey, hmac } from "../../core/sealing.ts";
 import { securityHeaders } from "../../core/security-headers.ts";
@@ -19,10 +19,10 @@ import { createSignInSessions } from "../../provider/sessions/sessions.ts";
 import type { Surface } from "../exchange.ts";
 import { type Noun, TABLES } from "../tables.ts";
 import { derivedPages, type Tables } from "./derived/pages.ts";
-import { refusalText } from "./derived/words.ts";
 import { framedPage, isEnough, type Outside, outsidePage } from "./frame.ts";
 import { LOOKS, OWN_PAGES, supportLooks } from "./pages.ts";
 import {
+  ANY_ACTION,
   type ConsoleAnswer,
   type ConsoleContext,
   type ConsolePage,
@@ -31,7 +31,9 @@ import {
   identifierOf,
   type Notice,
   type Operator,
+  RoleRequired,
 } from "./request.ts";
+import { refusedView } from "./refused.ts";
 import { createConsoleSessions } from "./session.ts";
 import { CALLBACK_PATH, createConsoleSignIn, deploymentOf, type SignInParts } from "./sign-in.ts";
 import type { Perform } from "../perform.ts";
@@ -151,7 +153,7 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
         perform(operator.who, noun as Noun, verb, { target, input, ...more, origin }),
       opens: (entry) => openTo(operator).has(entry),
       require(row) {
-        if (!allows(operator.who.role, row)) throw new SignInError("role_required", `needs ${row.role}`);
+        if (!allows(operator.who.role, row)) throw new RoleRequired(row.role);
       },
     };
   }
@@ -219,28 +221,7 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
 
   /** An error as a page of the console. */
   function refuse(request: ConsoleRequest, page: ConsolePage | undefined, error: unknown): void {
-    const { t, operator } = request;
-    const said = (key: string, status: number, text: string, more: Partial<ConsoleView> = {}): void =>
-      show(request, page, {
-        view: "console-text",
-        heading: t(`admin.refused.${key}`),
-        status,
-        locals: { texts: [text], next: { href: "/", label: t("admin.home") } },
-        ...more,
-      });
-    if (error instanceof StorageUnavailable) {
-      const again = { href: request.here, label: t("admin.again") };
-      const text = t("admin.problem.storage_unavailable");
-      return said("storage", 503, text, { retryAfter: 60, locals: { texts: [text], next: again } });
-    }
-    if (error instanceof EndpointError) return said("form", error.status, t("admin.problem.form"));
-    if (error instanceof InvalidArgument) return said("other", 422, t("admin.problem.invalid_argument"));
-    if (!(error instanceof SignInError)) throw error;
-    const role = t(`admin.role.${operator.who.role}`);
-    const { code } = error;
-    if (code === "role_required") return said("role", 403, t("admin.problem.role_required", { role }));
-    if (code === "not_found") return said("gone", 404, t("admin.problem.not_found"));
-    return said("other", ERRORS[code], refusalText(t, code, {}));
+    show(request, page, refusedView(request, page?.entry, error));
   }
 
   async function act(request: ConsoleRequest, found: Found | undefined): Promise<void> {
@@ -248,16 +229,14 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
     const page = found?.page;
     try {
       if (page === undefined) throw new SignInError("not_found", "no page has this address");
-      if (!isEnough(operator.who.role, page.role))
-        throw new SignInError("role_required", "the page is not for this role");
+      if (!isEnough(operator.who.role, page.role)) throw new RoleRequired(page.role);
       if (ctx.method !== "POST") return await give(request, page, await page.get(request));
       if (page.post === undefined) throw new EndpointError(405, "invalid_request", "this page has no form");
       if (!isFromHere(ctx))
         throw new EndpointError(403, "invalid_request", "another site has sent this form");
       const form = await ctx.exchange.form();
-      // The page of an operation has one form, and `action` can be one of its members.
-      const action = request.query.has("do") ? "" : form.get("action");
-      if (!isToken(form.get("csrf") ?? "", action))
+      const token = form.get("csrf") ?? "";
+      if (!isToken(token, form.get("action")) && !isToken(token, ANY_ACTION))
         throw new EndpointError(403, "invalid_request", "the form is not of this sign-in");
       // A form can come long after its head, and the session may have ended meanwhile.
       if ((await sessions.signedIn(operator.account.sub, operator.session)) === undefined)

@@ -99,7 +99,8 @@ function initialsOf(name: string): string {
     .toUpperCase();
 }
 
-const timeText = (locale: string, at: number, zone: string): string =>
+/** A time of the day. @param at milliseconds since the epoch. */
+export const timeText = (locale: string, at: number, zone: string): string =>
   new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit", timeZone: zone }).format(at);
 
 /** Such as "Europe/Warsaw (CET)". */

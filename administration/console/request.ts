@@ -3,6 +3,7 @@ import type { ParameterizedContext } from "koa";
 import type { Configuration, Deployment } from "../../config/configuration.ts";
 import type { Role, RoleRule } from "../../config/operators.ts";
 import type { AuditExport } from "../../records/audit/audit-export.ts";
+import { SignInError } from "../../core/errors.ts";
 import type { Health } from "../../records/health.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { Form } from "../../interactions/forms.ts";
@@ -90,6 +91,20 @@ export type ConsoleAnswer =
   /** The operator signs in again first, and comes back to this address. What was entered is lost. */
   | { readonly kind: "recent" };
 
+/** A page or an operation needs another role. */
+export class RoleRequired extends SignInError {
+  /** The least role that has it. */
+  readonly needed: ConsoleRole;
+
+  constructor(needed: ConsoleRole) {
+    super("role_required", `this needs the role ${needed}`);
+    this.needed = needed;
+  }
+}
+
+/** Of the token of a form where `action` is something that people fill in. */
+export const ANY_ACTION = "*";
+
 export interface ConsoleRequest {
   readonly ctx: ConsoleContext;
   /** The path of the page, as links have it. */
@@ -116,7 +131,7 @@ export interface ConsoleRequest {
   readonly isRecent: boolean;
   /**
    * The hidden field `csrf` of a form, valid for one action at one address in this sign-in.
-   * @param action the field `action` of the form. Default: it has none.
+   * @param action the field `action` of the form, or `ANY_ACTION`. Default: it has none.
    */
   readonly token: (to: string, action?: string) => string;
   /** Whether a form of this address, which was sent now, has its token. */
@@ -133,7 +148,7 @@ export interface ConsoleRequest {
   ) => ReturnType<Perform>;
   /** Whether the operator can open the pages of an entry of the sidebar. */
   readonly opens: (entry: string) => boolean;
-  /** @throws SignInError `role_required` unless the operator may do what this row says. */
+  /** @throws RoleRequired unless the operator may do what this row says. */
   readonly require: (row: RoleRule) => void;
 }
 

@@ -1,5 +1,5 @@
 /** The page of an operation: the form for its input, or the confirmation that it needs, and what it answers once. */
-import type { AnyRow } from "../../../accounts/operations/operation.ts";
+import { type AnyRow, membersOf } from "../../../accounts/operations/operation.ts";
 import {
   InvalidArgument,
   NotFound,
@@ -12,7 +12,7 @@ import type { AuditExport } from "../../../records/audit/audit-export.ts";
 import type { Locals } from "../../../interactions/look/views.ts";
 import { within } from "../../../core/with-timeout.ts";
 import type { ConsoleAnswer, ConsoleRequest, Crumb, Notice } from "../request.ts";
-import { segmentOf } from "../request.ts";
+import { ANY_ACTION, segmentOf } from "../request.ts";
 import { nameOf } from "../entries.ts";
 import {
   type ConsoleField,
@@ -102,6 +102,18 @@ function allFields(request: ConsoleRequest, acting: Acting, filled?: Form): Cons
   ];
 }
 
+/** The fields that say something else than the record, each with what the record says: somebody has changed it in the meantime. */
+const withWhatIsNow = (
+  { t }: ConsoleRequest,
+  entered: readonly ConsoleField[],
+  stored: readonly ConsoleField[],
+): ConsoleField[] =>
+  entered.map((field, i) => {
+    const value = stored[i]?.value ?? "";
+    if (field.kind === "secret" || value === field.value.replaceAll("\r\n", "\n")) return field;
+    return Object.assign({}, field, { hint: t("admin.stale.now", { value: value || t("admin.none") }) });
+  });
+
 /** What is wrong with what was sent. */
 interface Refused {
   readonly filled: Form;
@@ -113,7 +125,9 @@ interface Refused {
 export function formAnswer(request: ConsoleRequest, acting: Acting, refused?: Refused): ConsoleAnswer {
   const { t, path, here: to } = request;
   const { noun, verb, row, name, tag } = acting;
-  const fields = allFields(request, acting, refused?.filled);
+  const isStale = refused?.status === 412;
+  const entered = allFields(request, acting, refused?.filled);
+  const fields = isStale ? withWhatIsNow(request, entered, allFields(request, acting)) : entered;
   const problems = refused?.problems ?? [];
   const isTyped = row.confirm === "typed";
   const label = verbLabel(t, noun, verb);
@@ -127,8 +141,9 @@ export function formAnswer(request: ConsoleRequest, acting: Acting, refused?: Re
     locals: {
       ...formLocals(t, [], problems),
       action: to,
-      csrf: request.token(to),
-      tag: refused?.filled.get("tag") ?? tag ?? "",
+      csrf: request.token(to, Object.hasOwn(membersOf(row), "action") ? ANY_ACTION : ""),
+      // Whoever has seen what it is now may send it again.
+      tag: (isStale ? undefined : refused?.filled.get("tag")) ?? tag ?? "",
       fields,
       groups: [...Map.groupBy(fields, ({ group }) => group)].map(([legend, inner]) => ({
         legend,

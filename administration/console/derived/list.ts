@@ -47,6 +47,7 @@ export async function listAnswer(request: ConsoleRequest, list: ListOf): Promise
     readonly items: readonly Readonly<Record<string, unknown>>[];
     readonly next: string | null;
   };
+  const isPart = given.length > 0 || after !== undefined;
   const columns = columnsOf(list);
   const addressWith = (changes: Readonly<Record<string, string>>, without = ""): string => {
     const kept = new URLSearchParams({ ...filled, ...changes });
@@ -73,7 +74,11 @@ export async function listAnswer(request: ConsoleRequest, list: ListOf): Promise
         cells: columns.map((name) => shownValue(showing, name, item[name], { inTable: true })),
       })),
       commands: list.commands ?? [],
-      empty: t(given.length > 0 || after !== undefined ? "admin.list.nothing" : "admin.list.empty"),
+      empty: t(isPart ? "admin.list.nothing" : "admin.list.empty"),
+      // Nothing matches: without filters something may. Nothing is there: the first one is made here.
+      emptyNext: isPart
+        ? { href: path, label: t("admin.filter.removeAll") }
+        : actions.find(({ isPrimary }) => isPrimary),
       first: after === undefined ? "" : addressWith({}),
       next: next === null ? "" : addressWith({ after: next }),
     },

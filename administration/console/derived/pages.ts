@@ -222,7 +222,8 @@ async function posted(
   wanted: () => Promise<Acting | undefined>,
 ): Promise<ConsoleAnswer> {
   const action = form.get("action") ?? "";
-  const own = Object.hasOwn(forms, action) ? forms[action] : undefined;
+  const isOnPage = !request.query.has("do") && Object.hasOwn(forms, action);
+  const own = isOnPage ? forms[action] : undefined;
   if (own !== undefined) return own(request, form);
   const acting = await wanted();
   if (acting === undefined) throw new NotFound("the page");

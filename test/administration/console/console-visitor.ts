@@ -40,14 +40,25 @@ export interface RunningConsole {
   readonly clock: TestClock;
   /** The address of the console. */
   readonly url: string;
+  /** The service that it is beside now. */
+  current(): RunningService;
+  /** Puts it beside another service, as after a restart. */
+  use(next: RunningService): void;
   /** A browser that is signed in to the console, at this path. */
   open(role?: OperatorRole, path?: string): Promise<Browser>;
   /** Fills in the sign-in that is open. */
   enter(browser: Browser, person: Pick<OperatorAccount, "username" | "password">): Promise<Browser>;
 }
 
-/** Serves a console beside a service. It closes at the end of the test or of the file. @returns its address. */
-export async function serveConsole(running: RunningService, port: number = 0): Promise<string> {
+/**
+ * Serves a console beside a service. It closes at the end of the test or of the file.
+ * @param running the service, or what says which one it is now.
+ * @returns its address.
+ */
+export async function serveConsole(
+  running: RunningService | (() => RunningService),
+  port: number = 0,
+): Promise<string> {
   const server = createServer({ keepAliveTimeout: 0 });
   atEnd(() => {
     server.close();
@@ -56,7 +67,8 @@ export async function serveConsole(running: RunningService, port: number = 0): P
   await new Promise<void>((resolve) => void server.listen(port, "127.0.0.1", resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const application = new Koa();
-  application.use(running.service.administration({ url }));
+  if (typeof running !== "function") application.use(running.service.administration({ url }));
+  else application.use((ctx, next) => running().service.administration({ url })(ctx, next));
   const answer = application.callback();
   server.on("request", (request, response) => void answer(request, response));
   return url;
@@ -79,7 +91,8 @@ export async function openConsole({ config, ...options }: RunningOptions = {}): 
   }
   // A first factor opens the console after a day.
   clock.advance(90_000);
-  const url = await serveConsole(running);
+  let current = running;
+  const url = await serveConsole(() => current);
   const signIn: RunningConsole["enter"] = (browser, person) => {
     clock.advance(30);
     return enter(browser, person, clock.now());
@@ -88,6 +101,8 @@ export async function openConsole({ config, ...options }: RunningOptions = {}): 
     running,
     clock,
     url,
+    current: () => current,
+    use: (next) => void (current = next),
     async open(role = "administrator", path = "/") {
       const browser = new Browser();
       await browser.get(url + path);

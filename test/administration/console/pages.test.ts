@@ -58,7 +58,7 @@ describe("the frame", () => {
     for (const path of ["/clients", "/people", "/audit", "/keys", "/health", "/clients/news"]) {
       const browser = await see("deliveries", path);
       expect([path, browser.status]).toEqual([path, 403]);
-      expect(browser.html).toContain("Your role does not allow this");
+      expect(browser.html).toMatch(/Only [^.]*administrators can do this\. Your role is: Deliveries\./);
     }
   });
 
