@@ -91,7 +91,7 @@ export function createHourlyLimits({ configuration, storage, keys, events }: Lim
       if (!isLimited(who)) return;
       const counted = bucket("accounts", who);
       const [answer] = await limits.look([counted]);
-      if (answer?.allowed === false) refuse(who, counted, answer.retryAfter);
+      if (answer?.allowed === false) refuse(who, "accounts", counted, answer.retryAfter);
     },
   };
 }
