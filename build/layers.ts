@@ -14,7 +14,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ["records"],
   ["adapters", "upstream"],
   ["config"],
-  ["core"],
+  ["core", "api"],
 ];
 
 /** A folder at the root. */

@@ -3,7 +3,7 @@ import type { Import, Source } from "../../build/syntax.ts";
 import type { Rule, Tree } from "./rule.ts";
 
 const PUBLIC =
-  /^(?:core\/html|(?:adapters|administration|interactions|lib|notifier|testing)\/index|notifier\/main|config\/(?:environment|read))\.ts$|^interactions\/browser\.js$|^cli\//;
+  /^(?:core\/html|(?:adapters|administration|api|interactions|lib|notifier|testing)\/index|notifier\/main|config\/(?:environment|read))\.ts$|^interactions\/browser\.js$|^cli\//;
 /** Programs, which may ask for the environment. */
 const PROGRAMS = /^cli\/main\.ts$/;
 /** The examples that are in the package, for the demo. */

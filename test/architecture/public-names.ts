@@ -2,7 +2,7 @@ import { isExportDeclaration, isNamedExports } from "typescript/unstable/ast";
 import type { Tree } from "./rule.ts";
 
 /** Every public name is a promise, so there are few. A duplicate counts twice. */
-export const MAX_PUBLIC_NAMES = 118;
+export const MAX_PUBLIC_NAMES = 125;
 
 /** Entry point → name → why it is public. Names of the package's contract say so. */
 export const PUBLIC_NAMES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -82,6 +82,15 @@ export const PUBLIC_NAMES: Readonly<Record<string, Readonly<Record<string, strin
     DescribedAction: "a sign-in page of your own has a component for it",
     DescribedProblem: "a sign-in page of your own has a component for it",
     Interactions: "routes of a login page of your own take `service.interactions`",
+  },
+  "api/index.ts": {
+    createApi: "contract",
+    Api: "what `createApi` returns",
+    ApiOptions: "argument of `createApi`",
+    ApiRequest: "middleware passes it on",
+    Access: "what `verify` returns",
+    AccessError: "caught by callers, who send its status and headers",
+    Needs: "tables of routes list what each needs",
   },
   "notifier/index.ts": {
     createNotificationWorker: "contract; a worker process imports this entry point alone",

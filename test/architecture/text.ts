@@ -23,7 +23,7 @@ const FOREIGN: Readonly<Record<string, RegExp>> = {
 
 /** A path of ours in a document: `lib/a.ts`, or a folder with its slash. */
 const NAMED_PATH =
-  /`((?:accounts|adapters|administration|build|bench|cli|compat|config|core|examples|interactions|lib|notifier|provider|records|test|testing|upstream)\/(?:[\w.-]+\/)*(?:[\w-]+\.[\w.-]+)?)`/g;
+  /`((?:accounts|adapters|administration|api|build|bench|cli|compat|config|core|examples|interactions|lib|notifier|provider|records|test|testing|upstream)\/(?:[\w.-]+\/)*(?:[\w-]+\.[\w.-]+)?)`/g;
 
 /** The lock file names the public registry in every entry, as npm writes it. */
 const LOCK = "package-lock.json";

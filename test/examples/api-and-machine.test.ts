@@ -67,15 +67,20 @@ const bearer = (api: string, token: string, method?: string): Promise<Verdict> =
   call(api, `Bearer ${token}`, method);
 
 const OK: Verdict = { status: 200, challenge: null };
-const INVALID: Verdict = { status: 401, challenge: 'Bearer error="invalid_token"' };
-const SCOPE: Verdict = {
-  status: 403,
-  challenge: 'Bearer error="insufficient_scope", scope="articles:write"',
-};
-const STEP_UP: Verdict = {
-  status: 401,
-  challenge: `Bearer error="insufficient_user_authentication", acr_values="${MFA} urn:sign-in-service:acr:passkey", max_age="300"`,
-};
+/** What the API answers: the challenge says where its metadata is. */
+const refusal =
+  (status: number, values: string) =>
+  (api: string): Verdict => {
+    const where = `resource_metadata="${api}/.well-known/oauth-protected-resource"`;
+    return { status, challenge: `Bearer ${[values, where].filter(Boolean).join(", ")}` };
+  };
+const MISSING = refusal(401, "");
+const INVALID = refusal(401, 'error="invalid_token"');
+const SCOPE = refusal(403, 'error="insufficient_scope", scope="articles:write"');
+const STEP_UP = refusal(
+  401,
+  `error="insufficient_user_authentication", acr_values="${MFA} urn:sign-in-service:acr:passkey", max_age="300"`,
+);
 
 /** A token of the job. */
 async function ofJob(resource: string): Promise<string> {
@@ -154,21 +159,23 @@ describe("examples/machine", () => {
 
 describe("examples/api", () => {
   it.each([OPAQUE, JWT])("answers as RFC 6750 and RFC 9470 say: %s", async (api) => {
-    expect(await call(api)).toEqual({ status: 401, challenge: "Bearer" });
-    expect(await call(api, basic(JOB))).toEqual({ status: 401, challenge: "Bearer" });
+    const { status, challenge } = MISSING(api);
+    const missing = { status, challenge: `${challenge}, scope="articles:read"` };
+    expect(await call(api)).toEqual(missing);
+    expect(await call(api, basic(JOB))).toEqual(missing);
     expect(await bearer(api, await ofJob(api))).toEqual(OK);
-    expect(await bearer(api, await ofJob(api), "DELETE")).toEqual(SCOPE);
+    expect(await bearer(api, await ofJob(api), "DELETE")).toEqual(SCOPE(api));
     const person = await ofAda(api);
     expect(await bearer(api, person)).toEqual(OK);
-    expect(await bearer(api, person, "DELETE")).toEqual(STEP_UP);
+    expect(await bearer(api, person, "DELETE")).toEqual(STEP_UP(api));
   });
 
   it("accepts a fresh sign-in with a second factor, and no old one", async () => {
     expect(await bearer(JWT, await signed(), "DELETE")).toEqual(OK);
     const old = await signed({ change: { auth_time: now() - 400 } });
-    expect(await bearer(JWT, old, "DELETE")).toEqual(STEP_UP);
+    expect(await bearer(JWT, old, "DELETE")).toEqual(STEP_UP(JWT));
     const missing = await signed({ change: { auth_time: undefined } });
-    expect(await bearer(JWT, missing, "DELETE")).toEqual(STEP_UP);
+    expect(await bearer(JWT, missing, "DELETE")).toEqual(STEP_UP(JWT));
   });
 
   const forgeries: Readonly<Record<string, () => Promise<string>>> = {
@@ -190,21 +197,21 @@ describe("examples/api", () => {
     "a token for userinfo": () => ofAda(),
   };
   it.each(Object.entries(forgeries))("refuses %s", async (_name, forge) => {
-    expect(await bearer(JWT, await forge())).toEqual(INVALID);
+    expect(await bearer(JWT, await forge())).toEqual(INVALID(JWT));
   });
 
   it("refuses opaque tokens of others, and a JWT of another API", async () => {
     for (const token of ["unknown", await ofAda(), await ofJob(JWT), await signed()])
-      expect(await bearer(OPAQUE, token)).toEqual(INVALID);
+      expect(await bearer(OPAQUE, token)).toEqual(INVALID(OPAQUE));
   });
 
   it("refuses a revoked opaque token, at once if it is new, and else when the cache ends", async () => {
     const [unseen, seen] = [await ofJob(OPAQUE), await ofJob(OPAQUE)];
     expect(await bearer(OPAQUE, seen)).toEqual(OK);
     await running.service.clients.revokeTokens(JOB.client_id);
-    expect(await bearer(OPAQUE, unseen)).toEqual(INVALID);
+    expect(await bearer(OPAQUE, unseen)).toEqual(INVALID(OPAQUE));
     const end = Date.now() + 40_000;
     while ((await bearer(OPAQUE, seen)).status === 200 && Date.now() < end) await pause(200);
-    expect(await bearer(OPAQUE, seen)).toEqual(INVALID);
+    expect(await bearer(OPAQUE, seen)).toEqual(INVALID(OPAQUE));
   });
 });

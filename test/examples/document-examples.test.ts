@@ -8,8 +8,9 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
 import { afterAll, describe, expect, it, jest } from "@jest/globals";
-import type { Context, Middleware } from "koa";
+import Koa, { type Context, type Middleware } from "koa";
 import { koaBody } from "koa-body";
+import supertest from "supertest";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { createSignInService, type SignInService } from "../../lib/index.ts";
 import { createNotificationWorker } from "../../notifier/index.ts";
@@ -17,7 +18,7 @@ import { Browser } from "../../testing/browser/browser.ts";
 import { basic } from "../../testing/test-client.ts";
 import { clientAt, signIn } from "../flows/clients.ts";
 import { ADA, NEWS, startService, useService } from "../flows/running-service.ts";
-import { blocks, found, moduleIn, ROOT, writeBlock } from "./documents.ts";
+import { blocks, ELSEWHERE, found, moduleIn, ROOT, writeBlock } from "./documents.ts";
 import { freePorts, start } from "./processes.ts";
 
 const FOLDER = ".cache/examples";
@@ -113,9 +114,15 @@ async function kindOf(client_id: string): Promise<string | undefined> {
   return (await running.service.clients.find(client_id))?.kind;
 }
 
+/** What an API does with a request. */
+interface ApiExample {
+  readonly remove: (request: Request) => Promise<Response>;
+  readonly koa: Middleware;
+}
+
 /** Each example, and what it does. */
 const RUNS: Readonly<Record<string, () => Promise<void>>> = {
-  async "docs/apis.md 6 and 13"() {
+  async "docs/apis.md 6 and 10 and 11"() {
     const api = "https://api.example.com";
     const { clients, directory } = running.service;
     const { register } = await moduleOf<{ register: (service: SignInService) => Promise<void> }>(
@@ -136,23 +143,32 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
       body: new URLSearchParams({ grant_type: "client_credentials", resource: videos }),
     });
     const { access_token } = (await response.json()) as { readonly access_token: string };
-    const path = writeBlock(found("docs/apis.md 13"), FOLDER, (code) =>
-      code.replace("https://login.example.com/openid", running.openid).replace(api, videos),
-    );
-    const { scopesOf } = (await import(pathToFileURL(join(ROOT, path)).href)) as {
-      readonly scopesOf: (token: string) => Promise<Set<string>>;
-    };
-    expect(await scopesOf(access_token)).toEqual(new Set(["articles:read"]));
-    await expect(scopesOf(`${access_token.slice(0, -8)}AAAAAAAA`)).rejects.toThrow("signature");
+    const here = (code: string): string =>
+      code.replaceAll("https://login.example.com/openid", running.openid).replaceAll(api, videos);
+    const [{ remove }, { koa }] = (await Promise.all(
+      ["docs/apis.md 10", "docs/apis.md 11"].map((name) => moduleIn<ApiExample>(name, FOLDER, here)),
+    )) as [ApiExample, ApiExample];
+    const headers = { authorization: `Bearer ${access_token}` };
+    await expect(remove(new Request(videos, { headers }))).rejects.toMatchObject({ status: 403 });
+    const answers = new Koa()
+      .use(koa)
+      .use((ctx) => void (ctx.body = ctx.state))
+      .callback();
+    const at = supertest(answers);
+    await at
+      .get("/articles")
+      .set(headers)
+      .expect(200, /"client_id":"client_/);
+    await at.get("/articles").expect(401);
   },
 
-  async "docs/apis.md 12"() {
+  async "docs/apis.md 14"() {
     const { accounts, directory } = running.service;
     await directory.services.put("news", { name: "News" });
     await accounts.assign(running.bob.sub, "news");
     const { makeEditor } = await moduleOf<{
       makeEditor: (service: SignInService, sub: string) => Promise<void>;
-    }>("docs/apis.md 12");
+    }>("docs/apis.md 14");
     await makeEditor(running.service, running.bob.sub);
     expect((await accounts.find(running.bob.sub))?.roles).toEqual({ news: ["editor"] });
   },
@@ -452,35 +468,6 @@ interface EmbeddingExample {
   readonly welcome: (service: SignInService) => Promise<void>;
   readonly watch: (service: SignInService) => void;
 }
-
-/** The blocks that another test runs, and those that have nothing to run. */
-const ELSEWHERE: Readonly<Record<string, string>> = {
-  "README.md 4": "docs.test.ts and installed-documents.test.ts",
-  "docs/adding-a-kind.md 1": "records/adding-a-kind.test.ts",
-  "docs/adding-a-kind.md 2": "a line of a list: records/adding-a-kind.test.ts adds it",
-  "docs/administration.md 1": "docs.test.ts compiles it; administration/client.test.ts makes the same calls",
-  "docs/developing-a-ui.md 4": "developing.test.ts and installed-documents.test.ts",
-  "docs/developing-a-ui.md 6": "Next.js is not installed: developing.test.ts compares it with Vite's",
-  "docs/embedding.md 1": "docs.test.ts and installed-documents.test.ts",
-  "docs/embedding.md 7": "administration/middleware.test.ts",
-  "docs/pages.md 8": "installed-documents.test.ts",
-  "docs/pages.md 10": "one line: docs.test.ts compiles it",
-  "docs/pages.md 13": "types only: docs.test.ts compiles them",
-  "docs/receiving-notifications.md 1": "docs.test.ts",
-  "docs/storage-backends.md 1": "own-store.test.ts",
-  "docs/storage-backends.md 2": "own-store.test.ts, with the runner of the tests",
-  "docs/storage-backends.md 3": "types only: docs.test.ts compiles them",
-  "docs/storage-backends.md 4": "own-store.test.ts",
-  "docs/testing.md 1": "docs.test.ts",
-  "docs/testing.md 2": "docs.test.ts",
-  "docs/testing.md 3": "docs.test.ts",
-  "docs/testing.md 4": "docs.test.ts",
-  "docs/testing.md 5": "docs.test.ts",
-  "docs/testing.md 6": "docs.test.ts compiles it; testing/test-sign-in.test.ts delivers to such a receiver",
-  "docs/your-application.md 4": "your-application.test.ts and installed-documents.test.ts",
-  "docs/your-application.md 6": "your-application.test.ts and installed-documents.test.ts",
-  "docs/your-application.md 7": "your-application.test.ts",
-};
 
 describe("the examples in README and docs", () => {
   it.each(Object.entries(RUNS))("%s", (_name, run) => run());

@@ -125,7 +125,40 @@ export function found(name: string): Block {
 }
 
 /** The exports of a TypeScript block, which is written to this folder. */
-export async function moduleIn<Module>(name: string, folder: string): Promise<Module> {
-  const path = writeBlock(found(name), folder);
+export async function moduleIn<Module>(
+  name: string,
+  folder: string,
+  change?: (code: string) => string,
+): Promise<Module> {
+  const path = writeBlock(found(name), folder, change);
   return (await import(pathToFileURL(join(ROOT, path)).href)) as Module;
 }
+
+/** The blocks that another test runs, and those that have nothing to run. */
+export const ELSEWHERE: Readonly<Record<string, string>> = {
+  "README.md 4": "docs.test.ts and installed-documents.test.ts",
+  "docs/adding-a-kind.md 1": "records/adding-a-kind.test.ts",
+  "docs/adding-a-kind.md 2": "a line of a list: records/adding-a-kind.test.ts adds it",
+  "docs/administration.md 1": "docs.test.ts compiles it; administration/client.test.ts makes the same calls",
+  "docs/developing-a-ui.md 4": "developing.test.ts and installed-documents.test.ts",
+  "docs/developing-a-ui.md 6": "Next.js is not installed: developing.test.ts compares it with Vite's",
+  "docs/embedding.md 1": "docs.test.ts and installed-documents.test.ts",
+  "docs/embedding.md 7": "administration/middleware.test.ts",
+  "docs/pages.md 8": "installed-documents.test.ts",
+  "docs/pages.md 10": "one line: docs.test.ts compiles it",
+  "docs/pages.md 13": "types only: docs.test.ts compiles them",
+  "docs/receiving-notifications.md 1": "docs.test.ts",
+  "docs/storage-backends.md 1": "own-store.test.ts",
+  "docs/storage-backends.md 2": "own-store.test.ts, with the runner of the tests",
+  "docs/storage-backends.md 3": "types only: docs.test.ts compiles them",
+  "docs/storage-backends.md 4": "own-store.test.ts",
+  "docs/testing.md 1": "docs.test.ts",
+  "docs/testing.md 2": "docs.test.ts",
+  "docs/testing.md 3": "docs.test.ts",
+  "docs/testing.md 4": "docs.test.ts",
+  "docs/testing.md 5": "docs.test.ts",
+  "docs/testing.md 6": "docs.test.ts compiles it; testing/test-sign-in.test.ts delivers to such a receiver",
+  "docs/your-application.md 4": "your-application.test.ts and installed-documents.test.ts",
+  "docs/your-application.md 6": "your-application.test.ts and installed-documents.test.ts",
+  "docs/your-application.md 7": "your-application.test.ts",
+};
