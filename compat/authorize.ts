@@ -9,7 +9,6 @@ import { isAllowedAddress } from "../accounts/clients/client-kinds.ts";
 import { isTooDeepText, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
 import { appendToQuery, responseMembers } from "../provider/responses.ts";
-import type { Claims } from "../provider/claims.ts";
 import { INVITED, OWN_WAYS, SENT_ACR_VALUES, SENT_MAX_AGE } from "../provider/policy.ts";
 import { SENT_STATE } from "../provider/responses.ts";
 import { callerOf } from "../provider/exchange.ts";
@@ -228,7 +227,7 @@ export function providerParameters(
   fields: Fields,
   { deployment }: EndpointExchange,
   client: ClientRecord | undefined,
-  claims: Claims,
+  { claims, proofs }: Pick<ProviderServices, "claims" | "proofs">,
 ): Fields {
   const supported = client === undefined ? claims : claims.readBy(client);
   const isOwn = client?.service === null;
@@ -237,6 +236,7 @@ export function providerParameters(
     SENT_MAX_AGE,
     SENT_ACR_VALUES,
     ...(isOwn ? [] : [OWN_WAYS, INVITED]),
+    ...(proofs.isOn(client) ? [] : ["dpop_jkt"]),
   ]);
   if (result.all("scope").length <= 1) {
     const scope = result.one("scope");

@@ -30,6 +30,7 @@ import type { EndpointServices } from "./services.ts";
 import { type Fields, parseFields, queryFields } from "./form-fields.ts";
 import { introspection } from "./introspect.ts";
 import { publicDiscovery, signOut, standardUserinfo, withQuery } from "./openid-endpoints.ts";
+import { createProofChecks } from "./proofs.ts";
 import { createProtocol } from "./protocol.ts";
 import { authorizationForm, protocolForm } from "./request-body.ts";
 import { isBearerRevocation, refuseGet, refusePrefetch, revokeBearer, standardRevocation } from "./revoke.ts";
@@ -67,10 +68,11 @@ export function endpointTable(
   const owners = new TokenOwners();
   const issue = issueTokens(protocol, owners, services);
   const introspect = introspection(protocol, configuration.deployments.openid !== undefined);
-  const token = bearer(services, owners);
+  const proofChecks = createProofChecks(services);
+  const token = bearer(services, owners, proofChecks);
   const userinfo = { "*": token(basicClaims) };
   const profile = { "*": token(profileClaims) };
-  const userinfoOfToken = standardUserinfo(protocol, units);
+  const userinfoOfToken = standardUserinfo(protocol, units, proofChecks);
   const revokeToken = standardRevocation(protocol, atomic);
   const revokeBearerToken = token(revokeBearer(services));
   const revokeAsDocumented: Handler = async (exchange) => {
@@ -99,7 +101,7 @@ export function endpointTable(
             return authorize(exchange, await pushedRequest(sent, client, units.required()));
           const query = withRedirect(exchange, sent, client, clients, requireRegistered);
           const forProvider = (fields: Fields): Fields =>
-            providerParameters(fields, exchange, client, claims);
+            providerParameters(fields, exchange, client, services);
           if (!asksForCode(query)) {
             const reporting = withoutResponseType(exchange, query);
             if (reporting === undefined) return refuseResponseType(exchange, query);
@@ -145,7 +147,8 @@ export function endpointTable(
       },
       POST: async (exchange) => {
         const body = await protocolForm(exchange);
-        if (isBearerRevocation(exchange, body)) return revokeAsDocumented(exchange);
+        if (isBearerRevocation(exchange, body, await proofChecks.revokes(exchange)))
+          return revokeAsDocumented(exchange);
         await withClient(exchange, body, ({ authorization }) =>
           revokeToken(exchange, { body, authorization }),
         );
@@ -158,7 +161,8 @@ export function endpointTable(
         const body = await resources(await authorizationForm(exchange));
         await withClient(exchange, body, async ({ client, authorization }) => {
           checkPush(exchange, body, client);
-          const pushed = providerParameters(body, exchange, client, claims);
+          await proofChecks.pushed(exchange);
+          const pushed = providerParameters(body, exchange, client, services);
           // A client without credentials is a stranger: its request consumes the point of the sign-in that follows.
           if (isOpen(clients, client)) await consumeSignInPoint(exchange, services);
           await atomic(exchange, async () => {

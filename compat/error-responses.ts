@@ -4,6 +4,7 @@ import { ConditionFailed, StorageUnavailable } from "../core/errors.ts";
 import { GRANT_TYPES } from "../core/metric-catalog.ts";
 import { EndpointError } from "./errors.ts";
 import type { EndpointExchange } from "./exchange.ts";
+import { hasProof, proofChallenge } from "./proofs.ts";
 import type { ErrorAnswer } from "../provider/pages.ts";
 import type { ProviderServices } from "../provider/services.ts";
 
@@ -31,6 +32,17 @@ const standardStatus: Readonly<Record<string, { status: number; challenge: strin
   insufficient_scope: { status: 403, challenge: `Bearer ${REALM}, error="insufficient_scope"` },
 };
 
+/** The endpoints to which requests bring an access token. */
+const TAKES_TOKENS = /userinfo|profile|revoke/i;
+
+/** The statuses of refusals of a token that is bound to a key (RFC 9449 section 7.1). */
+const PROOF_STATUS: Readonly<Record<string, number>> = {
+  invalid_token: 401,
+  invalid_dpop_proof: 401,
+  use_dpop_nonce: 401,
+  insufficient_scope: 403,
+};
+
 /** Restores the headers that the response had before the service handled the request. */
 export function restoreHeaders(
   { ctx: { res } }: Pick<EndpointExchange, "ctx">,
@@ -45,7 +57,7 @@ export function restoreHeaders(
 export async function respondWithError(
   exchange: EndpointExchange,
   thrown: unknown,
-  services: Pick<ProviderServices, "pages" | "events" | "onDefect">,
+  services: Pick<ProviderServices, "pages" | "events" | "onDefect" | "proofs">,
 ): Promise<unknown> {
   const error = clientError(thrown, exchange);
   if (error === undefined) {
@@ -53,7 +65,7 @@ export async function respondWithError(
     return thrown;
   }
   const { ctx } = exchange;
-  const { status, challenge } = statusFor(exchange, error);
+  const { status, challenge } = statusFor(exchange, error, services);
   if (wantsPage(exchange)) {
     if (error.startAgain) services.pages.startAgain(ctx, error.startAgain);
     else services.pages.error(ctx, pageProblem(error, status));
@@ -62,6 +74,7 @@ export async function respondWithError(
   }
   ctx.status = status;
   if (challenge !== undefined) ctx.set("WWW-Authenticate", challenge);
+  if (error.nonce !== undefined) ctx.set("DPoP-Nonce", error.nonce);
   if (error.retryAfter !== undefined) ctx.set("Retry-After", String(error.retryAfter));
   if (error.closes && ctx.req.httpVersionMajor === 1) ctx.set("Connection", "close");
   if (error.allow !== undefined) ctx.set("Allow", error.allow.join(", "));
@@ -105,13 +118,20 @@ function wantsPage({ ctx, endpoint }: EndpointExchange): boolean {
 }
 
 /** The documented interface uses 400 where the standards use 401 or 403. Clients with `error_status: standard` get the latter. */
-function statusFor(exchange: EndpointExchange, error: EndpointError): { status: number; challenge?: string } {
+function statusFor(
+  exchange: EndpointExchange,
+  error: EndpointError,
+  { proofs }: Pick<ProviderServices, "proofs">,
+): { status: number; challenge?: string } {
   const { ctx, client, endpoint } = exchange;
+  const proves = hasProof(exchange) && proofs.isOn(client);
+  const refused = proves && TAKES_TOKENS.test(endpoint) ? PROOF_STATUS[error.error] : undefined;
+  if (refused !== undefined) return { status: refused, challenge: proofChallenge(REALM, error.error) };
   if (endpoint === "standardUserinfo") return standardStatus[error.error] ?? { status: error.status };
-  const isStandard = client?.error_status === "standard" && !PAGES.has(endpoint);
+  const isStandard = (proves || client?.error_status === "standard") && !PAGES.has(endpoint);
   const lacksHeader =
     isStandard && error.error === "invalid_request" && ctx.req.headers.authorization === undefined;
-  if (lacksHeader && /userinfo|profile|revoke/i.test(endpoint) && ctx.method === "GET") {
+  if (lacksHeader && TAKES_TOKENS.test(endpoint) && ctx.method === "GET") {
     return { status: 401, challenge: `Bearer ${REALM}` };
   }
   const standard = isStandard ? standardStatus[error.error] : undefined;

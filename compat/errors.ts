@@ -10,6 +10,8 @@ export interface EndpointErrorOptions {
   readonly allow?: readonly string[];
   /** A browser gets this "start again" page instead of an error code. */
   readonly startAgain?: StartAgainAnswer;
+  /** For the header `DPoP-Nonce`: the value that the next proof must have (RFC 9449 section 8). */
+  readonly nonce?: string;
   /** Closes the connection: the rest of the request will not be read. */
   readonly closes?: boolean;
 }
@@ -21,6 +23,7 @@ export class EndpointError extends Error {
   readonly retryAfter: number | undefined;
   readonly allow: readonly string[] | undefined;
   readonly startAgain: StartAgainAnswer | undefined;
+  readonly nonce: string | undefined;
   readonly closes: boolean;
 
   constructor(status: number, error: string, description: string, options: EndpointErrorOptions = {}) {
@@ -31,6 +34,7 @@ export class EndpointError extends Error {
     this.retryAfter = options.retryAfter;
     this.allow = options.allow;
     this.startAgain = options.startAgain;
+    this.nonce = options.nonce;
     this.closes = options.closes ?? false;
   }
 }

@@ -8,6 +8,7 @@ import { restoreHeaders } from "./error-responses.ts";
 import type { EndpointExchange, Handler } from "./exchange.ts";
 import type { ProviderServices } from "../provider/services.ts";
 import { type Fields, queryFields } from "./form-fields.ts";
+import type { ProofChecks } from "./proofs.ts";
 import type { Protocol } from "./protocol.ts";
 import { invalidToken } from "./userinfo.ts";
 
@@ -18,13 +19,15 @@ export function withQuery(protocol: Protocol): Handler {
   };
 }
 
-/** The standard userinfo endpoint: Bearer only, no `client_id`, 401 for an invalid token (OpenID Connect Core 5.3). */
+/** The standard userinfo endpoint: the token in the header or the form, no `client_id`, 401 for an invalid token (OpenID Connect Core 5.3). */
 export function standardUserinfo(
   protocol: Protocol,
   units: UnitsOfWork,
+  checks: Pick<ProofChecks, "atUserinfo">,
 ): (exchange: EndpointExchange, body?: Fields) => Promise<void> {
   return async (exchange, body) => {
     const { authorization } = exchange.ctx.req.headers;
+    await checks.atUserinfo(exchange);
     try {
       await protocol(exchange, { authorization, ...(body && { body }) });
     } catch (error) {
@@ -40,7 +43,7 @@ export function standardUserinfo(
 
 /** Removes internal values from the discovery document (OpenID Connect Discovery 1.0 section 3). */
 export const publicDiscovery =
-  (protocol: Protocol, { people }: Pick<ProviderServices, "people">): Handler =>
+  (protocol: Protocol, { people, proofs }: Pick<ProviderServices, "people" | "proofs">): Handler =>
   async (exchange) => {
     const { ctx } = exchange;
     await protocol(exchange, { query: queryFields(ctx.querystring) });
@@ -53,6 +56,7 @@ export const publicDiscovery =
     }
     document["response_modes_supported"] = ["query", "form_post"];
     describeEndpoints(document);
+    if (!(await proofs.isOffered())) delete document["dpop_signing_alg_values_supported"];
     // OpenID Connect Prompt Create 1.0 section 4.2.
     document["prompt_values_supported"] = [
       "none",

@@ -10,14 +10,13 @@ import { sessionCookieName, withoutDoubleCookie } from "../provider/sessions/coo
 import { clientRecord } from "../provider/clients.ts";
 import type { CurrentProvider } from "../provider/current-provider.ts";
 import type { ProviderServices } from "../provider/services.ts";
-import { noteFailure } from "../accounts/limits/attempt-limits.ts";
-import { ANONYMOUS } from "../records/audit/audit-event.ts";
-import { callerOf, type Exchange, withExchange } from "../provider/exchange.ts";
+import { type Exchange, withExchange } from "../provider/exchange.ts";
 import { describedError, documentedCode } from "../provider/responses.ts";
 import { isTooDeepJwt, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange } from "./exchange.ts";
 import type { Fields } from "./form-fields.ts";
+import { refusedProof } from "./proofs.ts";
 
 /** The parameters for oidc-provider, in place of those that were received. */
 export interface ProtocolInput {
@@ -45,7 +44,10 @@ export interface ProtocolAnswer {
 export type Protocol = (exchange: EndpointExchange, input: ProtocolInput) => Promise<ProtocolAnswer>;
 
 export function createProtocol(
-  services: Pick<ProviderServices, "configuration" | "currentProvider" | "units" | "limits" | "audit">,
+  services: Pick<
+    ProviderServices,
+    "configuration" | "currentProvider" | "units" | "limits" | "audit" | "proofs"
+  >,
 ): Protocol {
   const { currentProvider, units } = services;
   const sessionCookie = sessionCookieName(services.configuration);
@@ -60,14 +62,14 @@ export function createProtocol(
     const problem = problemOf(answer);
     const { ctx } = exchange;
     if (problem) {
-      if (problem.error === WRONG_PROOF) await countWrongProof(exchange, services);
       const { retryAfter } = exchange;
-      throw new EndpointError(
+      const refusal = new EndpointError(
         status === 404 ? 400 : status,
         documentedCode(problem.error, problem.description),
         problem.description,
         retryAfter === 0 ? {} : { retryAfter },
       );
+      throw await refusedProof(exchange, refusal, services);
     }
     if (body !== undefined && body !== null) ctx.body = body;
     // Koa changes the status when it gets a body.
@@ -164,6 +166,7 @@ function headersFor(
   const headers: IncomingHttpHeaders = {};
   for (const [name, value] of Object.entries(exchange.ctx.req.headers)) {
     if (!open && HIDDEN_HEADERS.has(name)) continue;
+    if (name === "dpop" && exchange.proof.checked === undefined) continue;
     if (form === undefined || !BODY_HEADERS.has(name)) headers[name] = value;
   }
   if (authorization !== undefined) headers.authorization = authorization;
@@ -224,22 +227,6 @@ async function requireAllowedClient({ authentication }: Exchange, unit: Unit | u
   // A failed unit commits nothing. Other refusals do commit: they may revoke a family.
   if (unit !== undefined) unit.failure = refusal;
   throw refusal;
-}
-
-/** The error of oidc-provider for a proof that is wrong in any way. A missing or a repeated one has others. */
-const WRONG_PROOF = "invalid_dpop_proof";
-
-/** Consumes a point for a wrong DPoP proof, and records it. Only wrong ones are told to wait. */
-async function countWrongProof(
-  exchange: EndpointExchange,
-  { limits, audit }: Pick<ProviderServices, "limits" | "audit">,
-): Promise<void> {
-  const { ctx, client, address } = exchange;
-  const attempt = await limits.wrongProof(address);
-  const subject = client === undefined ? {} : { subject: client.client_id };
-  const event = { ...callerOf(ctx, ANONYMOUS), action: "client.authentication", ...subject } as const;
-  noteFailure(audit, { ...event, reason: "proof" }, attempt);
-  if (!attempt.allowed) exchange.retryAfter = attempt.retryAfter;
 }
 
 interface ProviderError {

@@ -32,9 +32,12 @@ export function refusePrefetch({ ctx }: EndpointExchange): void {
   }
 }
 
-/** @returns whether the request revokes the bearer token in its header, as documented, and not one in the body. */
-export function isBearerRevocation({ ctx }: EndpointExchange, body: Fields): boolean {
-  const isBearer = /^bearer(?: |$)/i.test(ctx.get("authorization"));
+/**
+ * @param isBound whether the token in the header is bound to a key.
+ * @returns whether the request revokes the token in its header, as documented, and not one in the body.
+ */
+export function isBearerRevocation({ ctx }: EndpointExchange, body: Fields, isBound: boolean): boolean {
+  const isBearer = isBound || /^bearer(?: |$)/i.test(ctx.get("authorization"));
   const hasToken = body.has("token");
   if (isBearer && hasToken) throw invalidRequest("send the token in the header or in the body, not in both");
   if (isBearer && body.has("client_id")) throw invalidRequest("send client_id in the query");

@@ -249,6 +249,7 @@ class RequestExchange implements EndpointExchange {
   deadline: number;
   client: EndpointExchange["client"] = undefined;
   readonly authentication: EndpointExchange["authentication"] = newAuthentication();
+  readonly proof: EndpointExchange["proof"];
   retryAfter = 0;
   readonly onSuccess: (() => void)[] = [];
   readonly onSettled: (() => void)[] = [];
@@ -276,6 +277,7 @@ class RequestExchange implements EndpointExchange {
     this.step = step;
     this.address = remoteAddress(koa.req, configuration.proxy);
     this.isHead = koa.method === "HEAD";
+    this.proof = { sent: koa.get("DPoP"), checked: undefined };
     this.deadline = deadlineFromNow(configuration);
     this.outside = async (work) => {
       try {

@@ -1,13 +1,14 @@
 /** userinfo and profile: three reads and an answer, without oidc-provider. */
 import { artifactKey, isPresentable } from "../provider/adapter.ts";
 import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
-import type { AccountServices } from "../accounts/services.ts";
 import { DOCUMENTED_FIELDS } from "../accounts/profile-fields.ts";
 import { isCurrent } from "../provider/account.ts";
 import { openedFields } from "../provider/grants/grant.ts";
+import type { ProviderServices } from "../provider/services.ts";
 import { badRequest, type EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, Handler } from "./exchange.ts";
 import { queryFields } from "./form-fields.ts";
+import { boundToken, type ProofChecks } from "./proofs.ts";
 
 /** RFC 6750 section 2.1; tokens are accepted in no other place. A JWT may be long. */
 const BEARER = /^bearer +([A-Za-z0-9._~+/-]{1,8000}=*) *$/i;
@@ -48,22 +49,25 @@ export interface BearerToken {
 /** Answers a request with a valid token. */
 export type TokenStep = (exchange: EndpointExchange, token: BearerToken) => Promise<void>;
 
-/** Requires a valid bearer token that belongs to the client in the query. */
+/** Requires a valid token, with a proof if it is bound to a key, that belongs to the client in the query. */
 export function bearer(
   {
     configuration,
     storage,
     clients,
     accounts,
-  }: Pick<AccountServices, "configuration" | "storage" | "clients" | "accounts">,
+    proofs,
+  }: Pick<ProviderServices, "configuration" | "storage" | "clients" | "accounts" | "proofs">,
   owners: TokenOwners,
+  checks: Pick<ProofChecks, "ofToken">,
 ): (step: TokenStep) => Handler {
   const { artifacts } = storage;
   return (step) => async (exchange) => {
     const { authorization } = exchange.ctx.req.headers;
     const ids = queryFields(exchange.ctx.querystring).all("client_id");
     if (ids.length !== 1 || !ids[0]) throw invalidRequest("client_id must be in the query exactly once");
-    const token = BEARER.exec(authorization ?? "")?.[1];
+    const bound = boundToken(authorization);
+    const token = bound ?? BEARER.exec(authorization ?? "")?.[1];
     const key = token !== undefined && isPresentable(token) ? artifactKey(token) : undefined;
     const owner = key && owners.of(key);
     const [client, family, known] = await Promise.all([
@@ -74,7 +78,8 @@ export function bearer(
     // Comes before every check: the client's registration decides which status an error gets.
     if (client !== undefined && !client.disabled) exchange.client = client;
     if (authorization === undefined) throw invalidRequest("the Authorization header is missing");
-    if (token === undefined) throw invalidRequest("the Authorization header is malformed");
+    if (token === undefined || (bound !== undefined && !proofs.isOn(exchange.client)))
+      throw invalidRequest("the Authorization header is malformed");
     const found = family?.artifact;
     if (
       exchange.client === undefined ||
@@ -87,8 +92,10 @@ export function bearer(
     const { payload } = found;
     const { client: holder } = exchange;
     // A token for an API is not valid here. One that is bound to a key is no bearer token.
-    if (payload["aud"] !== undefined) throw invalidToken();
-    if (payload["jkt"] !== undefined || payload["x5t#S256"] !== undefined) throw invalidToken();
+    if (payload["aud"] !== undefined || payload["x5t#S256"] !== undefined) throw invalidToken();
+    const { jkt } = payload;
+    if ((jkt === undefined) !== (bound === undefined)) throw invalidToken();
+    if (bound !== undefined && (await checks.ofToken(exchange, bound)) !== jkt) throw invalidToken();
     const account = found.accountId === owner ? known : await accounts.record(found.accountId);
     if (account === undefined || !isCurrent(payload["generations"], account, holder, configuration))
       throw invalidToken();

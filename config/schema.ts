@@ -371,7 +371,7 @@ export const configurationSchema = section({
   }),
   /** Features that are off by default. */
   features: section({
-    /** Offers DPoP (RFC 9449). Default `false`. */
+    /** Lets every client bind its tokens to a key (DPoP, RFC 9449), not only those with `dpop: required`. Default `false`. */
     dpop: flag().default(false),
   }).prefault({}),
   /** The path prefix that a proxy removes; part of the base URLs. */

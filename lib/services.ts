@@ -29,6 +29,7 @@ import { createCurrentProvider } from "../provider/current-provider.ts";
 import { createConnectedDevices, createDeviceCodes } from "../provider/grants/device-codes.ts";
 import type { ServiceContext } from "../provider/exchange.ts";
 import type { AccountPage } from "../provider/pages.ts";
+import { createProofs } from "../provider/proofs/proofs.ts";
 import { createProvider } from "../provider/provider.ts";
 import type { ProviderServices } from "../provider/services.ts";
 import { createFindBrowser } from "../provider/sessions/browser-cookie.ts";
@@ -61,6 +62,7 @@ export function createHttpServices(
     ...given,
     ...people,
     units: createUnitsOfWork(storage, sealer, clock),
+    proofs: createProofs({ configuration, clients: given.clients, events: given.events, key: keys.proofs }),
     findBrowser: createFindBrowser(configuration),
     pages: createPages({ ...configuration.interactions, accounts: configuration.accounts }),
     firstState: passkeys && (() => firstState(passkeys)),

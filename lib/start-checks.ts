@@ -26,7 +26,7 @@ export async function checkStart(
     );
   if (configuration.profile === "strict") {
     logger.info(
-      "profile strict: password grant, GET revoke and codes without PKCE are turned off; third parties and operators need a second factor",
+      "profile strict: password grant, GET revoke and codes without PKCE are turned off; third parties and operators need a second factor, and public clients DPoP",
     );
     if (isServer && mailDeploymentOf(configuration) === undefined)
       onWarning(

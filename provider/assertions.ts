@@ -7,20 +7,6 @@ import { isKeyFor } from "../accounts/clients/client-keys.ts";
 import type { Deployment } from "../config/configuration.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import { type Exchange, exchangeOf } from "./exchange.ts";
-import { usedProof } from "./patches.ts";
-
-/**
- * Verifies the DPoP proof of a token request before anything is used up: a missing, wrong or repeated one spends no code and no
- * refresh token, and ends nothing (decisions.md, DPoP).
- * @param boundTo the thumbprint of the key that the code or token is bound to.
- * @returns the thumbprint of the proof's key; `undefined` without a proof.
- */
-export async function requireProof(ctx: KoaContextWithOIDC, boundTo: unknown): Promise<string | undefined> {
-  const thumbprint = await usedProof(ctx);
-  if (boundTo !== undefined && thumbprint !== boundTo)
-    throw new errors.InvalidGrant("the request needs a DPoP proof with the key that the grant is bound to");
-  return thumbprint;
-}
 
 /** Clocks of clients may differ by this much. */
 export const ASSERTION_TOLERANCE_SECONDS = 30;

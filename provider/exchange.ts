@@ -44,8 +44,26 @@ export interface Exchange {
   /** The client that the request names, once it was read. It may not be authenticated yet. */
   client: ClientRecord | undefined;
   readonly authentication: Authentication;
+  /** The DPoP proof of the request. oidc-provider sees it once it is checked. */
+  readonly proof: SentProof;
   /** Seconds until an attempt that a rate limit refused can succeed; 0 while none was refused. */
   retryAfter: number;
+}
+
+/** A DPoP proof that was found right. */
+export interface Proof {
+  /** The SHA-256 thumbprint of its key (RFC 7638). */
+  readonly thumbprint: string;
+  readonly jti: string;
+  readonly nonce?: string;
+}
+
+/** The header `DPoP` of a request. */
+export interface SentProof {
+  /** As it came; empty without the header. */
+  readonly sent: string;
+  /** What it proves. */
+  checked: Proof | undefined;
 }
 
 /** What is known about the credentials of a request while oidc-provider checks them. */

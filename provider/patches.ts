@@ -4,13 +4,14 @@
  * (`testing/provider-clock.ts`).
  */
 import { type Client, type KoaContextWithOIDC, Provider } from "oidc-provider";
-import validateDpop, { checkDpopReplay } from "oidc-provider/lib/helpers/validate_dpop.js";
+import internals from "oidc-provider/lib/helpers/weak_cache.js";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { isAllowedAddress } from "../accounts/clients/client-kinds.ts";
 import type { SessionGeneration } from "../accounts/sign-in-sessions.ts";
 import { acrAt, amrAt, answeredAcr } from "./authentication.ts";
 import { acrRequestOf } from "./policy.ts";
 import { clientRecord, type SecretCheck } from "./clients.ts";
+import { exchangeIn } from "./exchange.ts";
 import type { Logout } from "./sessions/backchannel-logout.ts";
 
 /** A model class of oidc-provider, as far as it is patched. */
@@ -238,10 +239,12 @@ interface ReplayDetection {
 function assertionsApart(provider: Provider): void {
   const model = (provider as unknown as { readonly ReplayDetection: ReplayDetection }).ReplayDetection;
   const unique = model.unique.bind(model);
-  /** What each request has recorded: oidc-provider checks a proof again that {@link usedProof} has recorded. */
+  /** What each request has recorded: oidc-provider records a proof again that `requireProof` has recorded. */
   const recorded = new WeakMap<object, Set<string>>();
   Object.defineProperty(model, "unique", {
     async value(iss: string, jti: string, exp: number) {
+      // At userinfo a proof is good for its minute: nothing is written there.
+      if (Provider.ctx?.oidc.route === "userinfo") return true;
       const own = recorded.get(Provider.ctx ?? model) ?? new Set();
       const name = `${iss} ${jti}`;
       if (own.has(name)) return true;
@@ -253,16 +256,18 @@ function assertionsApart(provider: Provider): void {
 }
 
 /**
- * Verifies the DPoP proof of a token request, if it has one, and records its use. oidc-provider does that itself
- * (lib/helpers/validate_dpop.js), but only after a code is used up, and not for answers that are ours.
- * @returns the thumbprint of its key.
- * @throws InvalidDpopProof, or InvalidGrant for a proof that was used before.
+ * oidc-provider checks a proof again (lib/helpers/validate_dpop.js), with nonces of its own. Ours have been checked before it
+ * sees the proof, and their successor is on the response.
  */
-export async function usedProof(ctx: KoaContextWithOIDC): Promise<string | undefined> {
-  const { provider, client } = ctx.oidc;
-  const proof = await validateDpop(provider, ctx);
-  await checkDpopReplay(provider, ctx, proof, client?.clientId ?? "");
-  return proof?.thumbprint;
+function checkedNonces(provider: Provider, nextNonce: () => string): void {
+  internals(provider).DPoPNonces = {
+    checkChallenge: (nonce) => exchangeIn(Provider.ctx)?.proof.checked?.nonce === nonce,
+    // It sets the header `DPoP-Nonce` to this, unless the proof has the same.
+    nextChallenge() {
+      const proof = exchangeIn(Provider.ctx)?.proof.checked;
+      return proof === undefined ? nextNonce() : proof.nonce;
+    },
+  };
 }
 
 /** Applies all patches to one instance; other instances in the process are not changed. */
@@ -273,12 +278,14 @@ export function patchProvider(
     onLogout,
     clients,
     production,
+    nextNonce,
   }: {
     readonly checkSecret: SecretCheck;
     /** Called within a request that ends a session, once for each of its clients. */
     readonly onLogout: (logout: Logout) => void;
     readonly clients: Pick<ClientInternals, "kindOf">;
     readonly production: boolean;
+    readonly nextNonce: () => string;
   },
 ): void {
   keepMembers(provider);
@@ -291,6 +298,7 @@ export function patchProvider(
   registeredAddresses(provider, clients, production);
   queuedLogout(provider, onLogout);
   assertionsApart(provider);
+  checkedNonces(provider, nextNonce);
   shownToClients(provider);
   datedSessions(provider);
 }

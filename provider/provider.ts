@@ -40,6 +40,7 @@ import { RefreshTokens } from "./grants/refresh-tokens.ts";
 import { ASSERTION_TOLERANCE_SECONDS, checkAssertion } from "./assertions.ts";
 import { exchangeIn, exchangeOf, serviceContext } from "./exchange.ts";
 import { type ResponseMode, responseMode, SENT_STATE } from "./responses.ts";
+import { PROOF_ALGORITHMS } from "./proofs/proofs.ts";
 import type { ProviderServices } from "./services.ts";
 import { latestEnd } from "../accounts/sign-in-sessions.ts";
 import { countSessions, storeSessionUse } from "./sessions/sessions.ts";
@@ -91,7 +92,16 @@ export function createProvider(services: ProviderParts, signing: readonly JWK[])
     }
   }
 
+  /** A proof is checked before anything is looked up. */
   function grantHandler(name: string, original: GrantHandler): GrantHandler {
+    const handler = ownHandler(name, original);
+    return async (ctx) => {
+      await services.proofs.checkTokenRequest(ctx);
+      await handler(ctx);
+    };
+  }
+
+  function ownHandler(name: string, original: GrantHandler): GrantHandler {
     if (name === "client_credentials") return apis.clientCredentials(original);
     if (name === "authorization_code")
       return codeGrant(original, storage.artifacts, units, apis, refreshTokens);
@@ -106,6 +116,7 @@ export function createProvider(services: ProviderParts, signing: readonly JWK[])
     onLogout: (logout) => units.required().whenCommitted(() => services.backchannel.add(logout)),
     production: configuration.production,
     clients: services.clients,
+    nextNonce: () => services.proofs.nextNonce(),
   });
   services.onProvider?.(provider);
   storeSessionGeneration(provider);
@@ -152,7 +163,10 @@ function settings(
     responseTypes: ["code"],
     subjectTypes: ["public"],
     clientAuthMethods: ["client_secret_basic", "client_secret_post", "private_key_jwt", "none"],
-    enabledJWA: { clientAuthSigningAlgValues: [...ASSERTION_ALGORITHMS] },
+    enabledJWA: {
+      clientAuthSigningAlgValues: [...ASSERTION_ALGORITHMS],
+      dPoPSigningAlgValues: [...PROOF_ALGORITHMS],
+    },
     clientDefaults: { grant_types: ["authorization_code", "refresh_token"] },
     extraClientMetadata: { properties: ["record"] },
     extraParams: {
@@ -215,7 +229,8 @@ function features(
 ): ProviderConfiguration["features"] {
   return {
     devInteractions: { enabled: false },
-    dPoP: { enabled: configuration.features.dpop },
+    // Requests of clients for which it is off have no proof here: see `compat/protocol.ts`.
+    dPoP: { enabled: true, requireNonce: () => false },
     pushedAuthorizationRequests: { enabled: true },
     clientCredentials: { enabled: true },
     resourceIndicators: {

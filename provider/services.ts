@@ -12,6 +12,7 @@ import type { Upstream } from "../upstream/upstream.ts";
 import type { Claims } from "./claims.ts";
 import type { CurrentProvider } from "./current-provider.ts";
 import type { ErrorPages, LogoutPages } from "./pages.ts";
+import type { Proofs } from "./proofs/proofs.ts";
 import type { BackchannelLogout } from "./sessions/backchannel-logout.ts";
 import type { FindBrowser } from "./sessions/browser-cookie.ts";
 import type { UnitsOfWork } from "./unit-of-work.ts";
@@ -29,6 +30,8 @@ export interface ProviderServices extends AccountServices {
   /** Signing in with other providers. */
   readonly upstream: Upstream;
   readonly units: UnitsOfWork;
+  /** DPoP. */
+  readonly proofs: Proofs;
   readonly backchannel: BackchannelLogout;
   readonly findBrowser: FindBrowser;
   readonly pages: ErrorPages & LogoutPages;

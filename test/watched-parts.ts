@@ -63,6 +63,7 @@ export function fixedKeys(sealer: Sealer): ServiceKeys {
     confirmations: key,
     seeds: key,
     userCodes: key,
+    proofs: key,
     search: key,
     administration: key,
   };

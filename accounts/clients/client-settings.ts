@@ -340,6 +340,16 @@ export const SETTINGS = {
     unset: ({ behaves }: KindOfClient) => behaves,
     stored: "always",
   },
+  /**
+   * `required`: it gets tokens only with DPoP proofs (RFC 9449), which have a nonce at the token endpoint, and no other key can use
+   * them; always for `public` with `profile: strict`. Default: `optional`.
+   */
+  dpop: {
+    value: choice(["required", "optional"]).optional(),
+    has: everyKind,
+    unset: "optional",
+    stored: "if set",
+  },
   /** Its home page, for people. Default: none. */
   client_uri: page,
   /** Its privacy policy: the consent page links to it. Default: none. */

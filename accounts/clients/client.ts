@@ -43,6 +43,8 @@ export interface ClientInternals {
   record(client_id: string): Promise<ClientRecord | undefined>;
   /** What clients of its kind are and may do. */
   kindOf(client: Pick<ClientRecord, "kind">): KindOfClient;
+  /** The records of all registered clients. */
+  allRecords(): Promise<readonly ClientRecord[]>;
   /** The origins of all enabled public clients. */
   allOrigins(): Promise<ReadonlySet<string>>;
   /** The logo of a client that people can sign in to; `undefined` if there is none. */

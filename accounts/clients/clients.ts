@@ -376,6 +376,8 @@ export function createClients({
 
     kindOf: ({ kind }) => kinds[kind],
 
+    allRecords: () => directory.listClients(),
+
     async allOrigins() {
       const records = await directory.listClients();
       const enabled = records.filter((record) => isPublic(record) && !record.disabled);

@@ -40,6 +40,8 @@ export interface ServiceKeys {
   readonly seeds: KeyObject;
   /** The HMAC key for the codes that people type for their devices. */
   readonly userCodes: KeyObject;
+  /** The HMAC key for nonces of DPoP proofs. */
+  readonly proofs: KeyObject;
   /** The HMAC key for the index of the search for people. */
   readonly search: KeyObject;
   /** For what administrators read over HTTP and send back: tags of records, positions in lists, keys of requests. */
@@ -246,6 +248,7 @@ export async function loadServiceKeys(
     confirmations: deriveKey(clientSecrets, "sign-in-service confirmations"),
     seeds: deriveKey(clientSecrets, "sign-in-service seeds"),
     userCodes: deriveKey(clientSecrets, "sign-in-service user codes"),
+    proofs: deriveKey(clientSecrets, "sign-in-service proofs"),
     search: searchKeyOf(clientSecrets),
     administration: deriveKey(clientSecrets, "sign-in-service administration"),
   };

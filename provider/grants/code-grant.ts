@@ -4,7 +4,7 @@ import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
 import type { Artifact } from "../../records/artifacts/artifact.ts";
 import { artifactKey } from "../adapter.ts";
 import type { ApiTokens, GrantHandler } from "../apis.ts";
-import { requireProof } from "../assertions.ts";
+import { requireProof } from "../proofs/proofs.ts";
 import type { Unit, UnitsOfWork } from "../unit-of-work.ts";
 import type { RefreshTokens } from "./refresh-tokens.ts";
 

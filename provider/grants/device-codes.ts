@@ -17,7 +17,7 @@ import { type GrantGenerations, isCurrent, type SignedIn } from "../account.ts";
 import type { ProviderRules } from "../../accounts/providers.ts";
 import { artifactKey } from "../adapter.ts";
 import { acrAt, amrAt } from "../authentication.ts";
-import { requireProof } from "../assertions.ts";
+import { requireProof } from "../proofs/proofs.ts";
 import { type ApiTokens, type GrantHandler, identifiersOf, type RequestedApi } from "../apis.ts";
 import { clientRecord } from "../clients.ts";
 import type { ProviderServices } from "../services.ts";

@@ -10,6 +10,7 @@ import { artifactKey } from "../adapter.ts";
 import { newGrant } from "./grant.ts";
 import type { RefreshTokens } from "./refresh-tokens.ts";
 import { callerOf, exchangeOf } from "../exchange.ts";
+import { requireProof } from "../proofs/proofs.ts";
 import type { ProviderServices } from "../services.ts";
 
 interface Parameters {
@@ -80,6 +81,7 @@ export class PasswordGrant {
 
   async #issue(ctx: Context, provider: Provider): Promise<void> {
     const { accounts, storage, claims, clock } = this.#services;
+    const thumbprint = await requireProof(ctx, undefined);
     const record = await this.#authenticate(ctx);
     const { client } = ctx.oidc;
     const clientEntry = clientRecord(client);
@@ -104,6 +106,7 @@ export class PasswordGrant {
 
     const properties = { accountId: record.sub, client, grantId, gty: "password", scope };
     const accessToken = new provider.AccessToken(properties);
+    if (thumbprint !== undefined) accessToken.setThumbprint("jkt", thumbprint);
     ctx.oidc.entity("AccessToken", accessToken);
     const refreshToken = new provider.RefreshToken({
       ...properties,

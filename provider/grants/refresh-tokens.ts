@@ -7,7 +7,7 @@ import type { Artifact } from "../../records/artifacts/artifact.ts";
 import { seconds } from "../../core/clock.ts";
 import { decrypt, deriveKey, encrypt } from "../../core/sealing.ts";
 import { isCurrent } from "../account.ts";
-import { requireProof } from "../assertions.ts";
+import { requireProof } from "../proofs/proofs.ts";
 import { apiOf, type ApiTokens, type GrantHandler } from "../apis.ts";
 import { clientRecord } from "../clients.ts";
 import type { ProviderServices } from "../services.ts";

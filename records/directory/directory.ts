@@ -199,6 +199,8 @@ export interface ClientRecord {
   /** Overrides of the configuration's `refreshTokens`. */
   readonly refresh_tokens: Partial<RefreshTokenRules>;
   readonly error_status: "documented" | "standard";
+  /** Whether it must prove its key (RFC 9449). Missing: as the configuration says. */
+  readonly dpop?: "required";
   /** The client's home page, privacy policy and terms of use. */
   readonly client_uri?: string;
   readonly policy_uri?: string;

@@ -1,6 +1,5 @@
 /** Proofs of possession (RFC 9449) at the token endpoint: what a wrong one spends, which is nothing. */
 import { beforeEach, describe, expect, it } from "@jest/globals";
-import { calculateJwkThumbprint, type CryptoKey, exportJWK, generateKeyPair, type JWK, SignJWT } from "jose";
 import { APP, clientAt, issue, type Issued } from "./clients.ts";
 import { connect, TELEVISION } from "./devices.ts";
 import {
@@ -10,24 +9,15 @@ import {
   type TestAnswer,
 } from "../../testing/test-client.ts";
 import { ADA, NEWS, type RunningService, startService } from "./running-service.ts";
+import { makeProof, newProofKey, type ProofKey } from "./proof-maker.ts";
 import { untilReplay } from "./token-answers.ts";
 
 let running: RunningService;
 let app: TestClient;
 /** Milliseconds that are added to the service's clock. Proofs are compared with the system's. */
 let offset = 0;
-let mine: Key;
-let other: Key;
-
-interface Key {
-  readonly privateKey: CryptoKey;
-  readonly jwk: JWK;
-}
-
-async function newKey(): Promise<Key> {
-  const { privateKey, publicKey } = await generateKeyPair("ES256", { extractable: true });
-  return { privateKey, jwk: await exportJWK(publicKey) };
-}
+let mine: ProofKey;
+let other: ProofKey;
 
 beforeEach(async () => {
   offset = 900_000 - (Date.now() % 900_000);
@@ -40,17 +30,11 @@ beforeEach(async () => {
   });
   await running.service.clients.register(APP);
   app = clientAt(running, "openid", APP);
-  [mine, other] = await Promise.all([newKey(), newKey()]);
+  [mine, other] = await Promise.all([newProofKey(), newProofKey()]);
 });
 
-let count = 0;
-
-function proof({ privateKey, jwk }: Key, claims: Record<string, unknown> = {}): Promise<string> {
-  const htu = `${running.openid}/oauth2/token`;
-  return new SignJWT({ htm: "POST", htu, jti: `p${(count += 1)}`, ...claims })
-    .setIssuedAt()
-    .setProtectedHeader({ alg: "ES256", typ: "dpop+jwt", jwk })
-    .sign(privateKey);
+function proof(key: ProofKey, claims: Record<string, unknown> = {}): Promise<string> {
+  return makeProof(key, { htm: "POST", htu: `${running.openid}/oauth2/token`, ...claims });
 }
 
 type Send = (headers: Record<string, string>) => Promise<TestAnswer>;
@@ -102,7 +86,7 @@ const refreshOf =
 describe("a code that is bound to a key", () => {
   it("is spent by no request without a right proof, and by the first with one [D-DPOP-1]", async () => {
     const used = await usedProof();
-    const dpop_jkt = await calculateJwkThumbprint(mine.jwk);
+    const { thumbprint: dpop_jkt } = mine;
     const exchange = exchangeOf(await issue(app, { dpop_jkt }));
     expect(await afterWrongOnes(exchange, used)).toMatchObject({
       status: 200,
@@ -112,7 +96,7 @@ describe("a code that is bound to a key", () => {
 
   it("that was used ends nothing when it comes again without a right proof [D-DPOP-1]", async () => {
     const used = await usedProof();
-    const dpop_jkt = await calculateJwkThumbprint(mine.jwk);
+    const { thumbprint: dpop_jkt } = mine;
     const exchange = exchangeOf(await issue(app, { dpop_jkt }));
     const { body } = await exchange({ dpop: await proof(mine) });
     await untilReplay();

@@ -48,6 +48,7 @@ describe("a client", () => {
       providers_mfa: false,
       refresh_tokens: {},
       error_status: "documented",
+      dpop: "optional",
       id_token_signed_response_alg: "RS256",
       apis: {},
       disabled: false,

@@ -1,0 +1,140 @@
+/** What a DPoP proof has to say (RFC 9449 section 4.3), in one pass without I/O. Loaded with the first proof. */
+import { constants, createPublicKey, hash, type KeyObject, verify } from "node:crypto";
+import { errors } from "oidc-provider";
+import { clientKeyProblem, isKeyFor } from "../../accounts/clients/client-keys.ts";
+import { isObject, isTooDeep, MAX_JSON_LEVELS } from "../../core/untrusted-json.ts";
+import type { Proof } from "../exchange.ts";
+
+/** As long as all headers of a request may be. */
+const MAX_LENGTH = 16_384;
+const MAX_JTI_LENGTH = 256;
+/** Whoever sends a proof chooses the key: a larger one would only cost time. */
+const MAX_RSA_BITS = 4_096;
+const MAX_RSA_MEMBER = Math.ceil((MAX_RSA_BITS / 8) * (4 / 3));
+const MAX_EXPONENT_MEMBER = 8;
+
+/** Without a nonce, a proof may be this old. */
+const MAX_AGE_SECONDS = 60;
+/** The clock of whoever made it may be ahead by this. */
+const MAX_AHEAD_SECONDS = 10;
+
+/** The request that a proof is for. */
+export interface ProvedRequest {
+  readonly method: string;
+  /** The address of the endpoint, without a query. */
+  readonly address: string;
+  /** The access token that comes with it. */
+  readonly token?: string | undefined;
+  /** Whether a proof without a nonce is refused. */
+  readonly needsNonce: boolean;
+}
+
+const refuse = (what: string): Error => new errors.InvalidDpopProof(`the DPoP proof is refused: ${what}`);
+
+type Members = Readonly<Record<string, unknown>>;
+
+/** @param isNonce whether this service has made the nonce a short time ago. */
+export function checkProof(
+  sent: string,
+  { method, address, token, needsNonce }: ProvedRequest,
+  isNonce: (nonce: string) => boolean,
+): Proof {
+  const { header, claims, signed, signature } = parsed(sent);
+  const { jti, htm, htu, ath, iat, nonce } = claims;
+  if (typeof jti !== "string" || jti === "" || jti.length > MAX_JTI_LENGTH) throw refuse("jti");
+  if (htm !== method) throw refuse("htm");
+  if (typeof htu !== "string" || withoutQuery(htu) !== withoutQuery(address)) throw refuse("htu");
+  if (token !== undefined && ath !== hash("sha256", token, "base64url")) throw refuse("ath");
+  if (typeof iat !== "number") throw refuse("iat");
+  if (nonce !== undefined && typeof nonce !== "string") throw refuse("nonce");
+  // Times that clients sign are compared with the system's clock.
+  const now = Date.now() / 1000;
+  if (!isUnset(claims["exp"]) && !(Number(claims["exp"]) > now)) throw refuse("exp");
+  if (!isUnset(claims["nbf"]) && !(Number(claims["nbf"]) <= now + MAX_AHEAD_SECONDS)) throw refuse("nbf");
+  const jwk = keyOf(header);
+  if (!isSigned(header["alg"], jwk, signed, signature)) throw refuse("signature");
+  if (nonce !== undefined) {
+    if (!isNonce(nonce)) throw new errors.UseDpopNonce("the nonce of the DPoP proof is too old or unknown");
+  } else if (needsNonce || iat < now - MAX_AGE_SECONDS || iat > now + MAX_AHEAD_SECONDS)
+    throw new errors.UseDpopNonce("the DPoP proof needs a nonce");
+  return { thumbprint: thumbprintOf(jwk), jti, ...(nonce !== undefined && { nonce }) };
+}
+
+const isUnset = (value: unknown): boolean => value === undefined;
+
+interface ParsedProof {
+  readonly header: Members;
+  readonly claims: Members;
+  readonly signed: string;
+  readonly signature: Buffer;
+}
+
+/** Two headers arrive as one with a comma, which is no proof. */
+const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+
+function parsed(sent: string): ParsedProof {
+  if (sent.length > MAX_LENGTH || !COMPACT.test(sent)) throw refuse("form");
+  const [first = "", second = "", third = ""] = sent.split(".");
+  const header = objectIn(first);
+  const claims = objectIn(second);
+  if (header === undefined || claims === undefined) throw refuse("form");
+  // No extension is understood here (RFC 7515 section 4.1.11).
+  if (header["crit"] !== undefined || header["typ"] !== "dpop+jwt") throw refuse("form");
+  return { header, claims, signed: `${first}.${second}`, signature: Buffer.from(third, "base64url") };
+}
+
+function objectIn(part: string): Members | undefined {
+  let found: unknown;
+  try {
+    found = JSON.parse(Buffer.from(part, "base64url").toString());
+  } catch {
+    return undefined;
+  }
+  if (isTooDeep(found))
+    throw new errors.InvalidRequest(`a JWT is nested deeper than ${MAX_JSON_LEVELS} levels`);
+  return isObject(found) ? found : undefined;
+}
+
+/** The address without query and fragment (RFC 9449 section 4.2), as URLs are compared; `undefined` if it is none. */
+function withoutQuery(address: string): string | undefined {
+  const url = URL.parse(address);
+  if (url === null) return undefined;
+  url.search = "";
+  url.hash = "";
+  return url.href;
+}
+
+/** The public key in the header. */
+function keyOf({ jwk, alg }: Members): Readonly<Record<string, string>> {
+  if (!isObject(jwk) || !isKeyFor(jwk, alg) || clientKeyProblem(jwk) !== undefined) throw refuse("jwk");
+  const key = jwk as Readonly<Record<string, string>>;
+  const { n = "", e = "" } = key;
+  if (n.length > MAX_RSA_MEMBER || e.length > MAX_EXPONENT_MEMBER) throw refuse("jwk");
+  return key;
+}
+
+/** How each algorithm verifies a signature (RFC 7518 section 3, RFC 8037 section 3.1). */
+const VERIFY: Readonly<Record<string, (key: KeyObject, signed: Buffer, signature: Buffer) => boolean>> = {
+  ES256: (key, signed, signature) => verify("sha256", signed, { key, dsaEncoding: "ieee-p1363" }, signature),
+  EdDSA: (key, signed, signature) => verify(null, signed, key, signature),
+  PS256: (key, signed, signature) =>
+    verify("sha256", signed, { key, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: 32 }, signature),
+  RS256: (key, signed, signature) => verify("sha256", signed, key, signature),
+};
+
+/** Whether the key has signed it. The algorithm fits the key. */
+function isSigned(
+  alg: unknown,
+  jwk: Readonly<Record<string, string>>,
+  signed: string,
+  signature: Buffer,
+): boolean {
+  const key = createPublicKey({ format: "jwk", key: jwk });
+  return VERIFY[String(alg)]?.(key, Buffer.from(signed), signature) ?? false;
+}
+
+/** RFC 7638 section 3. */
+function thumbprintOf({ kty, crv, x, y, n, e }: Readonly<Record<string, string>>): string {
+  const members = kty === "RSA" ? { e, kty, n } : { crv, kty, x, ...(kty === "EC" && { y }) };
+  return hash("sha256", JSON.stringify(members), "base64url");
+}
