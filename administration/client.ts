@@ -27,6 +27,24 @@ export interface RequestOptions {
 export interface Listing<Item> extends Promise<Page<Item>>, AsyncIterable<Item> {}
 
 type Answer<R extends AnyRow> = R["effect"] extends "list" ? Listing<Output<R>> : Promise<Result<R>>;
+/** Whether a repeat with the same key can't read again what the first call returned, and returns nothing. */
+type IsForgotten<R extends AnyRow, Rows> = R["effect"] extends "create" | "verb"
+  ? Output<R> extends void
+    ? false
+    : Rows extends { readonly find: infer Find extends AnyRow }
+      ? Output<R> extends Output<Find>
+        ? false
+        : true
+      : true
+  : false;
+interface Unkeyed extends RequestOptions {
+  readonly idempotencyKey?: never;
+}
+type Arguments<R extends AnyRow> = [
+  ...ByPosition<R["target"]>,
+  ...ByPosition<NonNullable<R["positional"]>>,
+  ...InputArgs<R>,
+];
 type IsRemote<R> = R extends AnyRow
   ? "rest" extends NonNullable<R["surfaces"]>[number]
     ? true
@@ -36,14 +54,13 @@ type IsRemote<R> = R extends AnyRow
 /** The calls of one noun, with the arguments and results that the library's have. */
 export type Remote<Rows> = {
   readonly [K in keyof Rows as IsRemote<Rows[K]> extends true ? K : never]: Rows[K] extends AnyRow
-    ? (
-        ...args: [
-          ...ByPosition<Rows[K]["target"]>,
-          ...ByPosition<NonNullable<Rows[K]["positional"]>>,
-          ...InputArgs<Rows[K]>,
-          options?: RequestOptions,
-        ]
-      ) => Answer<Rows[K]>
+    ? IsForgotten<Rows[K], Rows> extends true
+      ? {
+          (...args: [...Arguments<Rows[K]>, options?: Unkeyed]): Promise<Result<Rows[K]>>;
+          /** `undefined` after a repeat: it was done, and what it returned is not kept. */
+          (...args: [...Arguments<Rows[K]>, options?: RequestOptions]): Promise<Result<Rows[K]> | undefined>;
+        }
+      : (...args: [...Arguments<Rows[K]>, options?: RequestOptions]) => Answer<Rows[K]>
     : never;
 };
 

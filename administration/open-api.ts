@@ -3,6 +3,7 @@ import { z } from "zod";
 import {
   type AnyRow,
   type AnyTable,
+  changes,
   inputOf,
   isOn,
   membersOf,
@@ -12,7 +13,7 @@ import { isRequired, textsOf } from "../config/documented-schema.ts";
 import { ERRORS } from "../core/errors.ts";
 import { OPERATION_TEXTS } from "./operation-texts.ts";
 import { PROBLEMS } from "./rest/problems.ts";
-import { type Route, routeOf, searchPathOf, TABLES } from "./tables.ts";
+import { isForgotten, type Route, routeOf, searchPathOf, TABLES } from "./tables.ts";
 
 /** A part of the document. */
 export type Json = Readonly<Record<string, unknown>>;
@@ -193,6 +194,11 @@ function queryOf(row: AnyRow, members: Readonly<Record<string, Json>>): Json[] {
 
 const header = (name: string): Json => ({ $ref: `#/components/parameters/${name}` });
 
+const REPEATED: Json = {
+  description:
+    "An earlier request with this `Idempotency-Key` has done it. What that one answered is not kept, and can't be read again.",
+};
+
 /** Whether its answer is the record with its tag. */
 function isTagged(row: AnyRow, { rows }: AnyTable): boolean {
   const find = rows["find"];
@@ -203,8 +209,7 @@ function isTagged(row: AnyRow, { rows }: AnyTable): boolean {
 
 /** Whether the change can be meant for one state of a record. */
 function isConditional(row: AnyRow, { rows: { find } }: AnyTable, { named }: Route): boolean {
-  const changes = row.effect !== "read" && row.effect !== "list";
-  return changes && row.target.length > named.length && find !== undefined && find.deliveries !== true;
+  return changes(row) && row.target.length > named.length && find !== undefined && find.deliveries !== true;
 }
 
 /** What the operation answers when it works. */
@@ -250,11 +255,11 @@ function page(item: Json): Json {
 }
 
 /** The refusals of an operation, by status. */
-function refusals(row: AnyRow, hasBody: boolean, conditional: boolean): Json {
+function refusals(row: AnyRow, hasBody: boolean, { named }: Route): Json {
   const statuses = new Set([
     ...EVERYWHERE,
     ...(row.target.length > 0 ? [404] : []),
-    ...(conditional ? [412] : []),
+    ...(changes(row) && row.target.length > named.length ? [412] : []),
     ...(hasBody ? [413, 415] : []),
     // A repeat of what is gone, and two of one key at a time.
     ...(["create", "verb"].includes(row.effect) ? [409, 410] : []),
@@ -314,7 +319,11 @@ function operationOf(place: Place, verb: string, row: AnyRow): readonly [string,
     ...(row.errors.length > 0 && { "x-problems": row.errors }),
     ...(parameters.length > 0 && { parameters }),
     ...(body !== undefined && { requestBody: body }),
-    responses: { [status]: answer, ...refusals(row, body !== undefined, conditional) },
+    responses: {
+      [status]: answer,
+      ...(status !== 204 && isForgotten(noun, row, table.rows["find"]) && { 204: REPEATED }),
+      ...refusals(row, body !== undefined, route),
+    },
   };
   return [path, method.toLowerCase(), operation];
 }

@@ -5,6 +5,7 @@
  * The order of the checks decides what a refusal reveals: the role first; then whether the target is there for this administrator; then
  * everything else (docs/decisions/0126).
  */
+import type { z } from "zod";
 import { byCaller } from "../accounts/arguments.ts";
 import { type AnyRow, invoke, isOn, type Page } from "../accounts/operations/operation.ts";
 import type { AccountServices } from "../accounts/services.ts";
@@ -21,7 +22,7 @@ import type { HourlyLimits } from "./limits.ts";
 import { createIdempotency, inUse } from "./idempotency.ts";
 import { createLimited } from "./limited.ts";
 import { matches, tagOf } from "./tags.ts";
-import { CALLS, type Calls, type Noun, routeOf, rowsOf } from "./tables.ts";
+import { CALLS, type Calls, isRepeatable, makesRecord, type Noun, rowsOf } from "./tables.ts";
 
 /** What somebody asks for: not checked yet. */
 export interface PerformRequest {
@@ -137,9 +138,10 @@ export function createPerform(services: PerformServices): Perform {
   /** @throws NotFound; SignInError `stale` when the record is not the one that the change is meant for. */
   async function requireState(who: Administrator, { noun, target }: Asked, ifMatch: string): Promise<void> {
     const record = await find(noun, target);
-    if (record === undefined) throw missing();
-    if (!matches(ifMatch, shown(who, noun, record).tag ?? ""))
-      throw new SignInError("stale", "nothing was changed: read it again");
+    if (record === undefined && recordRow(noun) !== undefined) throw missing();
+    // What has no tag is in no state that somebody could have read.
+    const { tag = "" } = record === undefined ? {} : shown(who, noun, record);
+    if (!matches(ifMatch, tag)) throw new SignInError("stale", "nothing was changed: read it again");
   }
 
   async function list(who: Administrator, asked: Asked): Promise<Page<unknown>> {
@@ -223,8 +225,8 @@ export function createPerform(services: PerformServices): Perform {
     if (made === null) return { result: undefined };
     const record = await find(noun, made.target);
     if (record === undefined) throw new SignInError("gone", "what the earlier request made is gone");
-    const isAnswer = row.output === recordRow(noun)?.output || makesRecord(noun, row);
-    return isAnswer ? shown(who, noun, record) : { result: undefined };
+    if (row.output === recordRow(noun)?.output) return shown(who, noun, record);
+    return { result: makesRecord(noun, row) ? membersIn(row, record) : undefined };
   }
 
   async function change(who: Administrator, asked: Asked, request: PerformRequest): Promise<Performed> {
@@ -305,13 +307,11 @@ function recordRow(noun: Noun): AnyRow | undefined {
   return rowsOf(noun)["find"];
 }
 
-/** Whether the operation makes what the noun is about, and not something that belongs to it. */
-function makesRecord(noun: Noun, row: AnyRow): boolean {
-  return row.effect === "create" && routeOf(noun, "", row).path === `/v1/${noun}`;
+/** What the operation answers of a record that it has made. */
+function membersIn({ output }: AnyRow, record: unknown): object {
+  const members = Object.keys((output as unknown as z.ZodObject).shape);
+  return Object.fromEntries(Object.entries(record as object).filter(([name]) => members.includes(name)));
 }
-
-/** Whether it is a POST. */
-const isRepeatable = ({ effect }: AnyRow): boolean => effect === "create" || effect === "verb";
 
 /** The audit record of the change in its own transaction; `undefined` in another one, such as that of a counter. */
 function auditOf(tx: Transaction, row: AnyRow): StoredAudit | undefined {

@@ -109,6 +109,20 @@ export function routeOf(noun: string, verb: string, { effect, target, path }: An
   return { method, path: segments.filter((each) => each !== undefined).join("/"), named, isQuery };
 }
 
+/** Whether the operation makes what the noun is about, and not something that belongs to it. */
+export function makesRecord(noun: string, row: AnyRow): boolean {
+  return row.effect === "create" && routeOf(noun, "", row).path === `/v1/${noun}`;
+}
+
+/** Whether the operation is a POST, which a repeat with the same `Idempotency-Key` does not carry out again. */
+export const isRepeatable = ({ effect }: AnyRow): boolean => effect === "create" || effect === "verb";
+
+/** Whether a repeat can only say that it was done: what the operation has answered is no record that can be read. */
+export function isForgotten(noun: string, row: AnyRow, find: AnyRow | undefined): boolean {
+  const isRead = row.output === find?.output || makesRecord(noun, row);
+  return isRepeatable(row) && row.store !== "elsewhere" && row.secret === undefined && !isRead;
+}
+
 /** Where a list can be asked for by POST: what somebody looks for must not stand in an address. */
 export function searchPathOf(noun: string, row: AnyRow): string | undefined {
   return row.effect === "list" && "search" in membersOf(row) ? `/v1/${noun}/search` : undefined;

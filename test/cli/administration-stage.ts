@@ -177,7 +177,7 @@ export class Office {
     const sub = await this.prepare();
     if (example.startsWith("factors ")) await this.service.accounts.addApp(sub, { secret: SECRETS.app });
     if (example.startsWith("identities unlink"))
-      await this.service.accounts.linkIdentity(sub, { provider: "google", subject: "1" });
+      await this.service.accounts.linkIdentity(sub, { provider: "google", subject: randomUUID() });
     if (/\bKID\b/u.test(example)) {
       const [key] = await this.objects("keys", "list");
       return example.replace("KID", String(key?.["kid"]));
