@@ -97,6 +97,8 @@ export interface AccountImport {
   /**
    * Imports accounts in one commit, or says of each why not.
    * @param lines values as they were parsed: nothing is trusted.
+   * @param before of the lines before, whose import must end first: meanwhile these are read and decided. If it rejects, none of these
+   *   is written.
    * @returns a result for each, in the same order.
    * @throws StorageUnavailable when the storage fails: then none of them is written.
    */
@@ -104,6 +106,7 @@ export interface AccountImport {
     lines: readonly unknown[],
     options: ImportOptions,
     by: CallOptions,
+    before?: Promise<unknown>,
   ): Promise<readonly LineResult[]>;
 }
 

@@ -166,15 +166,25 @@ export function createAccountImport(writer: AccountWriter, services: TransferSer
     return { kind: changed ? "updated" : "same", sub };
   }
 
-  /** Draws numbers for all lines that may need one, with two calls. Those that others draw meanwhile are conflicts. */
+  /** The draws of this process, one after the other: those of two batches would overlap. */
+  let drawn: Promise<unknown> = Promise.resolve();
+
+  /** The first of so many numbers, with two calls. Those that other processes draw meanwhile are conflicts. */
+  function drawNumbers(count: number): Promise<number> {
+    const numbers = drawn.then(async () => {
+      const first = await directory.nextUserId();
+      if (count > 1) await directory.passUserId(first + count - 1);
+      return first;
+    });
+    drawn = numbers.catch(() => undefined);
+    return numbers;
+  }
+
+  /** Draws numbers for all lines that may need one, when the first of them does. */
   function drawing(count: number, isDry: boolean): () => Promise<number> {
     let next: number | undefined;
     return async () => {
-      if (isDry) next ??= DRY_NUMBER - count;
-      if (next === undefined) {
-        next = await directory.nextUserId();
-        if (count > 1) await directory.passUserId(next + count - 1);
-      }
+      next ??= isDry ? DRY_NUMBER - count : await drawNumbers(count);
       next += 1;
       return next - 1;
     };
@@ -184,6 +194,7 @@ export function createAccountImport(writer: AccountWriter, services: TransferSer
     lines: readonly ReadLine[],
     options: ImportOptions,
     caller: Caller,
+    before: Promise<unknown>,
   ): Promise<readonly LineResult[]> {
     try {
       return await records.transact(async (tx) => {
@@ -192,6 +203,8 @@ export function createAccountImport(writer: AccountWriter, services: TransferSer
         const results: LineResult[] = [];
         for (const line of lines)
           results.push(await importOne(tx, line, draw, options, caller).catch(refusal));
+        // If the lines before have written one of these accounts or names, the commit conflicts with that, and these are decided again.
+        await before;
         if (options.isDry) throw new DryRun(results);
         const numbers = lines.flatMap(({ line }, index) =>
           results[index]?.kind === "created" && line.user_id !== undefined ? [line.user_id] : [],
@@ -205,7 +218,7 @@ export function createAccountImport(writer: AccountWriter, services: TransferSer
       if (lines.length === 1) return [refusal(error)];
       // Something that only the commit has found, such as a number that somebody drew. One after the other it is clear whose it is.
       const results: LineResult[] = [];
-      for (const line of lines) results.push(...(await commit([line], options, caller)));
+      for (const line of lines) results.push(...(await commit([line], options, caller, before)));
       return results;
     }
   }
@@ -232,8 +245,10 @@ export function createAccountImport(writer: AccountWriter, services: TransferSer
   }
 
   return {
-    async importLines(values, options, by) {
+    async importLines(values, options, by, before = Promise.resolve()) {
       const caller = callerIn(by);
+      // What changes accounts depends on how the lines before have left them.
+      if (options.updates !== "none") await before;
       const results: LineResult[] = [];
       const lines: ReadLine[] = [];
       const places: number[] = [];
@@ -245,7 +260,7 @@ export function createAccountImport(writer: AccountWriter, services: TransferSer
           results[index] = refusal(error);
         }
       const imported =
-        lines.length === 0 ? [] : await commit(await withHashes(lines, options), options, caller);
+        lines.length === 0 ? [] : await commit(await withHashes(lines, options), options, caller, before);
       for (const [index, result] of imported.entries()) {
         const { id, sub } = lines[index]?.line ?? {};
         const isMapped = result.kind !== "refused" && id !== undefined && sub === undefined;

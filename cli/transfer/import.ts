@@ -108,17 +108,24 @@ export async function importAccounts(call: Call): Promise<void> {
   const counts: Counts = { created: 0, updated: 0, same: 0, refused: 0, left_out: 0 };
   const progress = new Progress(err);
   const problems = await openProblems(args.text("errors"), context);
+  /** The batch that is written while the next one is read and decided. */
+  let last: Promise<void> = Promise.resolve();
   try {
     const { size } = await file.stat();
     const bytes = await bytesOf(file, call);
     let read = 0;
     for await (const batch of batchesOf(FORMATS[format].items(bytes.chunks, known))) {
       if (signal.aborted) {
+        await last;
         progress.clear();
         err.write(`Stopped. ${CONTINUES}\n`);
         signal.throwIfAborted();
       }
-      await importBatch(call, batch, { options, counts, problems });
+      const before = last;
+      last = importBatch(call, batch, { options, counts, problems, before });
+      // It fails as well if the one before does: this is where that is thrown.
+      last.catch(() => undefined);
+      await before;
       await problems.flush();
       read += batch.length;
       const share = bytes.done() / Math.max(size, 1);
@@ -128,6 +135,8 @@ export async function importAccounts(call: Call): Promise<void> {
         Math.round(read / Math.max(share, 0.001)),
       );
     }
+    await last;
+    await problems.flush();
     progress.clear();
     if (known.leftOut.size > 0)
       err.write(
@@ -141,6 +150,7 @@ export async function importAccounts(call: Call): Promise<void> {
         `${refused === 1 ? "One line was" : `${refused} lines were`} not imported${args.has("errors") ? ": see the file of --errors" : ""}.`,
       );
   } finally {
+    await last.catch(() => undefined);
     progress.clear();
     await problems.close();
     await file.close();
@@ -154,14 +164,23 @@ async function importBatch(
     options,
     counts,
     problems,
-  }: { readonly options: ImportOptions; readonly counts: Counts; readonly problems: Problems },
+    before,
+  }: {
+    readonly options: ImportOptions;
+    readonly counts: Counts;
+    readonly problems: Problems;
+    /** The batch before this one. */
+    readonly before: Promise<void>;
+  },
 ): Promise<void> {
   const usable = batch.filter((item) => "value" in item);
   const imported = await service.accounts.importLines(
     usable.map(({ value }) => value),
     options,
     by,
+    before,
   );
+  await before;
   const results = new Map<FileItem, LineResult>(
     usable.map((item, index) => [item, imported[index] as LineResult]),
   );

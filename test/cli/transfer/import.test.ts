@@ -203,6 +203,27 @@ describe("accounts import", () => {
     expect(later).toMatchObject({ created: 1 });
   });
 
+  it("takes the first of what is twice, also when the second is decided while the first is written [D-ADM-205]", async () => {
+    const people = Array.from({ length: 450 }, (_each, index) => ({ email: email(`across${index}`) }));
+    const again = { email: email("Across7"), username: "across" };
+    const taken = { sub: sub("across"), email: email("ACROSS199") };
+    const lines = [...people.slice(0, 200), again, taken, ...people.slice(200), people[3] ?? {}];
+    const { counts, refused } = await stage.import(stage.write("across.jsonl", lines));
+    expect(counts).toMatchObject({ created: 450, same: 2, refused: 1 });
+    expect(refused).toEqual([expect.objectContaining({ line: 202, code: "name_taken" })]);
+    expect(await stage.service.accounts.findByLogin(email("across7"))).toMatchObject({ username: null });
+  });
+
+  it("writes nothing of the lines behind those that could not be written [D-ADM-205]", async () => {
+    const { accounts } = stage.service;
+    const options = { mapSub: false, updates: "none", notify: false, isDry: false } as const;
+    const lines = [{ email: email("behind") }];
+    const before = Promise.reject(new Error("the storage failed"));
+    before.catch(() => undefined);
+    await expect(accounts.importLines(lines, options, {}, before)).rejects.toThrow("the storage failed");
+    expect(await accounts.findByLogin(email("behind"))).toBeUndefined();
+  });
+
   it("gives a deleted account to nobody, and does not bring it back [D-ADM-206]", async () => {
     const file = stage.write("gone.jsonl", [{ email: email("gone") }]);
     await stage.import(file);
