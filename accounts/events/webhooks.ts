@@ -7,7 +7,7 @@ import { seconds } from "../../core/clock.ts";
 import type { AuditEvent } from "../../records/audit/audit-event.ts";
 import { collect } from "../../records/collected.ts";
 import { type NewDelivery, WORTH_SENDING_MS } from "../../records/deliveries/delivery.ts";
-import { deliveryContext, newDeliveryId } from "../../records/deliveries/delivery-kinds.ts";
+import { deliveryContext, invitationLane, newDeliveryId } from "../../records/deliveries/delivery-kinds.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
 import type { StorageServices } from "../../records/services.ts";
@@ -200,7 +200,7 @@ export function createWebhooks(
       const values = valuesTold({ ...given, email }, fields);
       const happened = {
         type: "account.invited",
-        lane: `invitation:${invitation}`,
+        lane: invitationLane(invitation),
         at,
         data: { invitation },
         values,

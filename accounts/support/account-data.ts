@@ -3,8 +3,9 @@
  * where each kind of record with personal data is in it, so a new kind is not forgotten.
  */
 import type { StoredArtifact } from "../../records/artifacts/artifact.ts";
+import { subjectOf } from "../../records/audit/actions.ts";
 import type { AuditRecord } from "../../records/audit/audit-event.ts";
-import { deliveryContext } from "../../records/deliveries/delivery-kinds.ts";
+import { deliveryContext, invitationLane } from "../../records/deliveries/delivery-kinds.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { REMEMBERED_BROWSER, type StoredRememberedBrowser } from "../../records/factors/factor-kinds.ts";
 import {
@@ -159,7 +160,10 @@ export function createAccountData(
     });
   }
 
-  async function invitationsOf(sub: string, names: readonly string[]): Promise<readonly unknown[]> {
+  async function invitationsOf(
+    sub: string,
+    names: readonly string[],
+  ): Promise<readonly { readonly id: string }[]> {
     const all = await records.all<StoredInvitation>(INVITATION.name);
     return all.flatMap(({ id, sealed, state, invitedBy, createdAt, expiresAt, ...invitation }) => {
       const input = JSON.parse(sealer.open(invitationContext(id), sealed)) as { readonly email: string };
@@ -169,10 +173,11 @@ export function createAccountData(
     });
   }
 
-  async function deliveriesOf(sub: string): Promise<readonly unknown[]> {
+  /** @param lane the account, or an invitation. */
+  async function deliveriesOf(lane: string): Promise<readonly unknown[]> {
     const all: unknown[] = [];
     const pages = pagesOf((after) =>
-      deliveries.page({ sub, limit: PAGE, ...(after !== undefined && { after }) }),
+      deliveries.page({ sub: lane, limit: PAGE, ...(after !== undefined && { after }) }),
     );
     for await (const page of pages)
       for (const { id, receiver, type, at, state } of page.deliveries) {
@@ -183,11 +188,19 @@ export function createAccountData(
     return all;
   }
 
+  /** Of what an operator did to others it says what, and not to whom. */
+  const withoutOthers =
+    (account: string) =>
+    (record: AuditRecord): AuditRecord =>
+      subjectOf(record.action) === "account" && record.subject !== account
+        ? Object.assign(record, { subject: null })
+        : record;
+
   async function auditOf(account: string): Promise<AuditRecord[]> {
     await audit.flush();
     const all: AuditRecord[] = [];
     for await (const { items } of pagesOf((after) => storage.audit.list({ account, limit: PAGE, after })))
-      all.push(...items);
+      all.push(...items.map(withoutOthers(account)));
     return all;
   }
 
@@ -199,6 +212,9 @@ export function createAccountData(
       // Before anything of it is shown.
       await storage.audit.append({ ...caller, action: "account.data_exported", subject: sub });
       const names = namesOf(record);
+      const invitations = await invitationsOf(sub, names);
+      // What was told of an invitation has a lane of its own.
+      const lanes = [sub, ...invitations.map(({ id }) => invitationLane(id))];
       return {
         account,
         more: more(record),
@@ -210,8 +226,8 @@ export function createAccountData(
         grants: await grantsOf(sub),
         requests: await requestsOf(record),
         mails: await mailsTo(names),
-        invitations: await invitationsOf(sub, names),
-        deliveries: await deliveriesOf(sub),
+        invitations,
+        deliveries: (await Promise.all(lanes.map(deliveriesOf))).flat(),
         audit: await auditOf(sub),
       };
     },

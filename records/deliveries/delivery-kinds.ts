@@ -84,6 +84,9 @@ export function newDeliveryId(at: number): string {
   return `msg_${at.toString(16).padStart(TIME_DIGITS, "0")}${random}`;
 }
 
+/** What stands in place of an account where a delivery is about an invitation. */
+export const invitationLane = (id: string): string => `invitation:${id}`;
+
 /** The sealing context of a delivery's payload. */
 export const deliveryContext = (id: string): string => `delivery ${id}`;
 /** The sealing context of a receiver's response. */

@@ -16,18 +16,26 @@ import { codeOf, type Domain, openDomain, seed, START } from "./open-domain.ts";
 
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 const CODE = "123-456-of-a-mail";
+const INVITED = randomUUID();
+const crm = {
+  url: "https://crm.example/events",
+  signing_secret: `whsec_${"A".repeat(32)}`,
+  types: ["account.invited"],
+  include: ["email"],
+} as const;
 
 let domain: Domain;
 let sub: string;
 let data: AccountData;
 let codes: readonly string[];
+/** Of others. */
+let ids: readonly string[];
 
 /** What other parts of the service write about a person. */
 function otherRecords({ sub: of, ...account }: AccountRecord): RecordData[] {
   const id = identityId({ issuer: "https://accounts.google.com", subject: "there" });
   const now = domain.clock.now();
   const expiresAt = now + 3_600_000;
-  const invitation = randomUUID();
   const { sealer } = domain;
   const provider = { links: [{ id, provider: "google", linked_at: START }] };
   return [
@@ -61,10 +69,10 @@ function otherRecords({ sub: of, ...account }: AccountRecord): RecordData[] {
       expiresAt,
     }),
     INVITATION.record({
-      id: invitation,
+      id: INVITED,
       address: "digest",
       sealed: sealer.seal(
-        invitationContext(invitation),
+        invitationContext(INVITED),
         JSON.stringify({ email: "ada@example.com", services: { "1": null } }),
       ),
       state: "accepted",
@@ -101,7 +109,7 @@ function otherRecords({ sub: of, ...account }: AccountRecord): RecordData[] {
 
 describe("everything about a person", () => {
   beforeAll(async () => {
-    domain = await openDomain();
+    domain = await openDomain({ receivers: { crm } });
     sub = await seed(domain);
     const { accounts } = domain;
     await accounts.setPassword(sub, "a password of ada");
@@ -114,6 +122,16 @@ describe("everything about a person", () => {
       deadline: domain.clock.now() + 60_000,
       put: otherRecords((await accounts.record(sub))!),
     });
+    await domain.storage.records.transact(async (tx) => {
+      for (const [invitation, email] of [
+        [INVITED, "ada@example.com"],
+        [randomUUID(), "grace@example.com"],
+      ] as const)
+        await domain.webhooks.invited(tx, { invitation, email, at: START });
+    });
+    // Ada is an operator as well.
+    await accounts.disable(other, { actor: { kind: "operator", id: sub } });
+    ids = [other];
     data = await accounts.data(sub, { actor: { kind: "command_line", id: "ada" } });
   });
 
@@ -139,7 +157,11 @@ describe("everything about a person", () => {
     });
     expect(data.consents).toHaveLength(2);
     expect(data.deliveries.length).toBeGreaterThan(0);
-    expect(data.deliveries).toMatchObject([{ type: "PROFILE_CHANGED" }, { type: "PROFILE_CHANGED" }]);
+    expect(data.deliveries).toMatchObject([
+      { type: "PROFILE_CHANGED" },
+      { type: "PROFILE_CHANGED" },
+      { type: "account.invited", body: { data: { profile: { email: "ada@example.com" } } } },
+    ]);
     expect(JSON.stringify(data.deliveries)).toContain(`"user_uuid":"${sub}"`);
     expect(data.audit.map(({ action }) => action)).toEqual(
       expect.arrayContaining(["account.imported", "account.updated", "account.data_exported"]),
@@ -148,7 +170,8 @@ describe("everything about a person", () => {
 
   it("has no secret, and nothing of anybody else [D-ADM-184]", () => {
     const text = JSON.stringify(data);
-    for (const secret of [SECRET, "$argon2", CODE, "sealed", ...codes, "grace", "Murray"])
+    expect(data.audit.find(({ action }) => action === "account.disabled")).toMatchObject({ subject: null });
+    for (const secret of [SECRET, "$argon2", CODE, "sealed", ...codes, ...ids, "grace", "Murray"])
       expect([secret, text.includes(secret)]).toEqual([secret, false]);
   });
 
