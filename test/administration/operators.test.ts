@@ -1,13 +1,17 @@
 /** Operators whose first second factor is new: somebody who knows nothing but their password could have added it. */
+import { once } from "node:events";
+import { createServer, request } from "node:http";
 import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import Koa from "koa";
 import { type ConsoleOperators, createOperators } from "../../administration/operators.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { TestClock } from "../../testing/test-clock.ts";
-import { beforeTests } from "../closing.ts";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import { atEnd, beforeTests, newFolder } from "../closing.ts";
 import { signedIn } from "../flows/clients.ts";
-import { OPERATOR } from "../flows/running-service.ts";
-import { enter, SECRET, serveConsole } from "./console/console-visitor.ts";
+import { listen, OPERATOR, startService, storageIn } from "../flows/running-service.ts";
+import { enter, openConsole, OPERATORS, SECRET, serveConsole } from "./console/console-visitor.ts";
 import { startAdministered } from "./listener-stage.ts";
 
 const DAY = 86_400;
@@ -127,5 +131,52 @@ describe("the address of the console below a deployment", () => {
       ...Array.from({ length: 10 }, () => isOperator),
       ...Array.from({ length: 20 }, () => isNobody),
     ]);
+  });
+});
+
+describe("an operator who loses the role while a page is open", () => {
+  it("does nothing more with it, nor with the role that is left [D-ADM-304]", async () => {
+    const shared = await storageIn(newFolder());
+    const { running: before, clock: same, url, open } = await openConsole({ config: shared });
+    const sub = OPERATORS.administrator.sub;
+    const page = await open("administrator", "/groups?do=create");
+    const csrf = new Map(page.form("name").fields).get("csrf") ?? "";
+    const body = new URLSearchParams({ csrf, key: "late", name: "Late" }).toString();
+
+    /** Sends the form to a process with other operators, as after a rolling restart. */
+    async function sent(operators: SignInServiceConfig["operators"]): Promise<readonly unknown[]> {
+      const { service } = await startService({
+        deployments: () => ({ oauth2: { url: before.oauth2 }, openid: { url: before.openid } }),
+        config: { ...shared, clock: same, operators },
+      });
+      const server = createServer();
+      atEnd(() => void server.close());
+      const origin = new URL(await listen(server, 0));
+      const application = new Koa().use(service.administration({ url })).callback();
+      server.on("request", (req, res) => void application(req, res));
+      const posted = request(origin, {
+        path: "/groups?do=create",
+        method: "POST",
+        agent: false,
+        headers: {
+          host: new URL(url).host,
+          origin: url,
+          cookie: page.jar.header(page.url),
+          "content-type": "application/x-www-form-urlencoded",
+        },
+      });
+      posted.end(body);
+      const [answer] = await once(posted, "response");
+      const to = answer.headers.location;
+      answer.resume();
+      return [answer.statusCode, to === undefined ? null : new URL(to, url).origin];
+    }
+
+    expect(await sent({ [sub]: "support" })).toEqual([403, null]);
+    expect(await sent([sub])).toEqual([403, null]);
+    expect(await sent({})).toEqual([303, new URL(before.openid).origin]);
+    expect(await before.service.directory.groups.find("late")).toBeUndefined();
+    expect(await sent({ [sub]: "administrator" })).toEqual([303, url]);
+    expect(await before.service.directory.groups.find("late")).toMatchObject({ name: "Late" });
   });
 });
