@@ -6,7 +6,7 @@ import { StorageUnavailable, UnknownReference } from "../core/errors.ts";
 import { isEqual } from "../core/sealing.ts";
 import type { AuditEvent } from "../records/audit/audit-event.ts";
 import { TOKEN, type TokenRecord } from "../records/administration/token-kinds.ts";
-import { ENTRIES } from "../records/directory/directory-kinds.ts";
+import { ENTRIES, isOpen } from "../records/directory/directory-kinds.ts";
 import type { StorageServices } from "../records/services.ts";
 import type { Administrator } from "./administrator.ts";
 
@@ -69,7 +69,7 @@ export function createTokens({
         const hashed = hashOf(token);
         const id = idOf(hashed);
         return records.transact(async (tx) => {
-          if (service !== null && (await tx.get(ENTRIES.service.ref(service))) === undefined)
+          if (service !== null && !isOpen(await tx.get(ENTRIES.service.ref(service)), clock))
             throw new UnknownReference("service");
           const created_at = seconds();
           const expires_at = created_at + expires;

@@ -88,6 +88,12 @@ function more({ services_since = {}, terms_version, ways }: AccountRecord): Acco
   };
 }
 
+/** Of what an operator did to others it says what, and not to whom. */
+function withoutOthers(record: AuditRecord, account: string): AuditRecord {
+  const isOther = subjectOf(record.action) === "account" && record.subject !== account;
+  return isOther ? { ...record, subject: null } : record;
+}
+
 export function createAccountData(
   operations: Operations,
   { audit, sealer, storage }: Pick<AccountServices, "audit" | "sealer" | "storage">,
@@ -188,19 +194,11 @@ export function createAccountData(
     return all;
   }
 
-  /** Of what an operator did to others it says what, and not to whom. */
-  const withoutOthers =
-    (account: string) =>
-    (record: AuditRecord): AuditRecord =>
-      subjectOf(record.action) === "account" && record.subject !== account
-        ? Object.assign(record, { subject: null })
-        : record;
-
   async function auditOf(account: string): Promise<AuditRecord[]> {
     await audit.flush();
     const all: AuditRecord[] = [];
     for await (const { items } of pagesOf((after) => storage.audit.list({ account, limit: PAGE, after })))
-      all.push(...items.map(withoutOthers(account)));
+      all.push(...items.map((item) => withoutOthers(item, account)));
     return all;
   }
 

@@ -19,16 +19,20 @@ export interface TokenRecord {
   readonly ended_at: number | null;
 }
 
-/** How long a token that has ended or run out is listed: an invitation by one that was ended is void. */
-const LISTED_SECONDS = 30 * 24 * 60 * 60;
+const DAY = 24 * 60 * 60;
+/** How long a token that has run out is listed. */
+const RUN_OUT_SECONDS = 30 * DAY;
+/** The same for one that somebody has ended: longer than any invitation that it has made can be sent again, and these are void. */
+const ENDED_SECONDS = 400 * DAY;
 
 export const TOKEN: Kind<TokenRecord> = defineKind<TokenRecord>({
   name: "administration-token",
   holds: "an administration token: its hash, role and times",
   key: "its id",
   keyOf: ({ id }) => id,
-  expires: "30 days after it has ended or run out",
-  expiresAt: ({ expires_at, ended_at }) => ((ended_at ?? expires_at) + LISTED_SECONDS) * 1000,
+  expires: "30 days after it has run out, or 400 days after somebody has ended it",
+  expiresAt: ({ expires_at, ended_at }) =>
+    (ended_at === null ? expires_at + RUN_OUT_SECONDS : ended_at + ENDED_SECONDS) * 1000,
   store: "storage",
   exported: true,
   // Somebody may have ended it since.

@@ -3,8 +3,9 @@
  * Removing an entry takes two, because "nothing refers to it" can't be a condition.
  */
 import { StillReferenced } from "../../core/errors.ts";
+import { TOKEN, type TokenRecord } from "../administration/token-kinds.ts";
 import type { AuditEvent, AuditStore } from "../audit/audit-event.ts";
-import type { Records, RefTo } from "../records.ts";
+import type { Records, RefTo, Transaction } from "../records.ts";
 import type {
   AccountRecord,
   ApiRecord,
@@ -193,6 +194,12 @@ async function references(records: Records, kind: Removable, key: string): Promi
   ];
 }
 
+/** The administration tokens that are limited to a service. While it is closed, no other one is made. */
+async function tokensOf(records: Records, key: string): Promise<readonly string[]> {
+  const all = await records.all<TokenRecord>(TOKEN.name);
+  return all.filter(({ service }) => service === key).map(({ id }) => id);
+}
+
 /**
  * Closes the record, so that nothing new can refer to it, looks for references, and then removes it or opens it again. A
  * process that dies in between leaves it closed for a few seconds.
@@ -208,6 +215,14 @@ export async function removeEntry(
 ): Promise<boolean> {
   const own = (kind === "api" ? API : ENTRIES[kind]) as Kind<Closing>;
   const ref = own.ref(key);
+  async function endToken(tx: Transaction, id: string): Promise<void> {
+    const token = await tx.get(TOKEN.ref(id));
+    if (token === undefined || token.ended_at !== null) return;
+    const { role, service } = token;
+    tx.put(TOKEN.record({ ...token, ended_at: Math.floor(records.clock.now() / 1000) }));
+    tx.create(audit.recordOf({ ...event, action: "token.ended", subject: id, detail: { role, service } }));
+  }
+
   for (;;) {
     const closingUntil = records.clock.now() + CLOSING_MS;
     const entry = await records.transact(async (tx) => {
@@ -217,6 +232,7 @@ export async function removeEntry(
     });
     if (entry === undefined) return false;
     const found = await references(records, kind, key);
+    const limited = kind === "service" ? await tokensOf(records, key) : [];
     const isDone = await records.transact(
       async (tx) => {
         const closed = await tx.get(ref);
@@ -226,6 +242,8 @@ export async function removeEntry(
         else {
           tx.remove(ref);
           tx.create(audit.recordOf(event));
+          // A service that gets this key later is another one.
+          for (const id of limited) await endToken(tx, id);
         }
         return true;
       },

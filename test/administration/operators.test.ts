@@ -137,17 +137,17 @@ describe("the address of the console below a deployment", () => {
 describe("an operator who loses the role while a page is open", () => {
   it("does nothing more with it, nor with the role that is left [D-ADM-304]", async () => {
     const shared = await storageIn(newFolder());
-    const { running: before, clock: same, url, open } = await openConsole({ config: shared });
-    const sub = OPERATORS.administrator.sub;
-    const page = await open("administrator", "/groups?do=create");
+    const { running: before, clock: same, url, ...visitors } = await openConsole({ config: shared });
+    const operator = OPERATORS.administrator.sub;
+    const page = await visitors.open("administrator", "/groups?do=create");
     const csrf = new Map(page.form("name").fields).get("csrf") ?? "";
     const body = new URLSearchParams({ csrf, key: "late", name: "Late" }).toString();
 
     /** Sends the form to a process with other operators, as after a rolling restart. */
-    async function sent(operators: SignInServiceConfig["operators"]): Promise<readonly unknown[]> {
+    async function sent(roles: SignInServiceConfig["operators"]): Promise<readonly unknown[]> {
       const { service } = await startService({
         deployments: () => ({ oauth2: { url: before.oauth2 }, openid: { url: before.openid } }),
-        config: { ...shared, clock: same, operators },
+        config: { ...shared, clock: same, operators: roles },
       });
       const server = createServer();
       atEnd(() => void server.close());
@@ -172,11 +172,11 @@ describe("an operator who loses the role while a page is open", () => {
       return [answer.statusCode, to === undefined ? null : new URL(to, url).origin];
     }
 
-    expect(await sent({ [sub]: "support" })).toEqual([403, null]);
-    expect(await sent([sub])).toEqual([403, null]);
+    expect(await sent({ [operator]: "support" })).toEqual([403, null]);
+    expect(await sent([operator])).toEqual([403, null]);
     expect(await sent({})).toEqual([303, new URL(before.openid).origin]);
     expect(await before.service.directory.groups.find("late")).toBeUndefined();
-    expect(await sent({ [sub]: "administrator" })).toEqual([303, url]);
+    expect(await sent({ [operator]: "administrator" })).toEqual([303, url]);
     expect(await before.service.directory.groups.find("late")).toMatchObject({ name: "Late" });
   });
 });

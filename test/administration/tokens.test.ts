@@ -79,7 +79,7 @@ describe("a token", () => {
     expect(items.find((each) => each.id === id)).toMatchObject({ state: "expired", ended_at: null });
   });
 
-  it("is worth nothing when its service is gone", async () => {
+  it("is worth nothing when its service is gone, nor when another gets its key [D-ADM-305]", async () => {
     const { service } = running;
     await service.directory.services.put("gone", { name: "Gone" });
     const { token } = await make({ service: "gone" });
@@ -88,6 +88,14 @@ describe("a token", () => {
     });
     await service.directory.services.remove("gone");
     await expect(statusOf(token)).resolves.toBe(401);
+    // Somebody else's service may get the key.
+    await service.directory.services.put("gone", { name: "Another" });
+    await expect(statusOf(token)).resolves.toBe(401);
+    const { items } = await service.tokens.list();
+    expect(items.find((each) => each.service === "gone")).toMatchObject({ state: "ended" });
+    expect((await service.audit.list({ action: "token.ended", limit: 1 })).items).toMatchObject([
+      { detail: { service: "gone" } },
+    ]);
   });
 
   it("that is none, a half one, another's or in another place is refused [D-ADM-89]", async () => {

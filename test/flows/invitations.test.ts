@@ -257,6 +257,14 @@ describe("an invitation", () => {
       undefined,
       over.email,
     ]);
+    // Also when its token is long forgotten, and whoever sends it again does not know.
+    const first = await made(DAY);
+    await tokens.end(first.token);
+    clock.advance(60 * DAY);
+    expect((await find(first.id))?.state).toBe("void");
+    await expect(running.service.invitations.send(first.id)).rejects.toMatchObject({
+      code: "not_applicable",
+    });
   });
 
   it("to an address that gets an account in between leads to the sign-in, and brings nothing [D-INVITE-7]", async () => {
