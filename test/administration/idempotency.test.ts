@@ -8,6 +8,19 @@ import { openAdministration, type Send } from "./stage.ts";
 
 const writes = ({ put = [] }: Commit, name: string): boolean => put.some(({ kind }) => kind === name);
 
+const MORTAL: ReadonlySet<string> = new Set(["get", "list", "scan", "count", "next"]);
+
+/** The call of the storage at which the process dies, before it is made or before it is answered. What it would do later is not done. */
+let death: { at: number; readonly when: "before" | "after" } | undefined;
+
+async function mortal(run: () => unknown): Promise<unknown> {
+  if (death === undefined) return run();
+  death.at -= 1;
+  if (death.at > 0) return run();
+  if (death.at === 0 && death.when === "after") await run();
+  throw new StorageUnavailable("dead");
+}
+
 /** What happens around the commits of the next request that writes a record of a key. */
 let around: (commit: () => Promise<unknown>) => Promise<unknown> = (commit) => commit();
 
@@ -16,9 +29,12 @@ function watched(store: RecordStore): RecordStore {
     get(target, name) {
       const member: unknown = Reflect.get(target, name);
       if (typeof member !== "function") return member;
-      if (name !== "commit") return member.bind(target) as unknown;
+      if (name !== "commit")
+        return MORTAL.has(String(name))
+          ? (...args: readonly unknown[]) => mortal(() => Reflect.apply(member, target, args))
+          : (member.bind(target) as unknown);
       return async (commit: Commit): Promise<unknown> => {
-        const run = () => Reflect.apply(member, target, [commit]) as Promise<unknown>;
+        const run = () => mortal(() => Reflect.apply(member, target, [commit]));
         if (!writes(commit, IDEMPOTENCY.name)) return run();
         const first = around;
         around = (next) => next();
@@ -29,13 +45,20 @@ function watched(store: RecordStore): RecordStore {
 }
 
 const stage = beforeTests(async () => {
-  const opened = await openAdministration({}, watched);
+  const opened = await openAdministration(
+    { providers: { google: { client_id: "news", client_secret: "the-secret-at-a-provider" } } },
+    watched,
+  );
   await opened.directory.services.put("news", { name: "News", roles: ["editor"] });
   return opened;
 });
 const administrator: Send = (...args) => stage.as({ role: "administrator" })(...args);
 const other: Send = (...args) =>
   stage.as({ role: "administrator", actor: { kind: "token", id: "tok_2" } })(...args);
+
+/** One of three, because a request that comes while another one is under way takes a key of the day, too. */
+const oneOfACrowd = (index: number) =>
+  ({ role: "administrator", actor: { kind: "token", id: `tok_crowd_${index % 3}` } }) as const;
 
 let key: string;
 beforeEach(() => {
@@ -271,6 +294,87 @@ describe("a request with an Idempotency-Key", () => {
     expect([again.status, again.body["email"]]).toEqual([201, body.email]);
     if (made !== undefined) expect(again.body["sub"]).toBe(made.sub);
   });
+
+  it.each<
+    readonly [what: string, action: string, prepare: () => Promise<readonly [path: string, body: object]>]
+  >([
+    ["creates an account", "account.created", async () => ["/v1/accounts", person()]],
+    [
+      "blocks one",
+      "account.disabled",
+      async () => [`/v1/accounts/${(await stage.accounts.create(person())).sub}/disable`, {}],
+    ],
+    [
+      "links an identity",
+      "account.identity_linked",
+      async () => [
+        `/v1/accounts/${(await stage.accounts.create(person())).sub}/identities`,
+        { provider: "google", subject: crypto.randomUUID() },
+      ],
+    ],
+  ])(
+    "that %s leaves both or neither, at whichever call of the storage the process dies [D-ADM-294]",
+    async (_what, action, prepare) => {
+      const reached = { before: 0, after: 0 };
+      for (const when of ["before", "after"] as const)
+        for (let at = 1; ; at += 1) {
+          const [path, body] = await prepare();
+          const name = crypto.randomUUID();
+          const before = await records();
+          death = { at, when };
+          const { status } = await administrator("POST", path, keyed(body, name));
+          const hasDied = death.at <= 0;
+          death = undefined;
+          const [kept, ...others] = (await records()).filter(
+            (each) => !before.some((one) => JSON.stringify(one) === JSON.stringify(each)),
+          );
+          expect(others).toEqual([]);
+          const since = (await stage.calls.audit.list({ action, limit: 1_000 })).items.length;
+          // The record of the key, or what follows from it, tells whether the change was made: a repeat makes the other half of neither.
+          const again = await administrator("POST", path, keyed(body, name));
+          expect([at, when, status, again.status < 300]).toEqual([at, when, status, true]);
+          const made = (await stage.calls.audit.list({ action, limit: 1_000 })).items.length - since;
+          expect([at, when, made]).toEqual([at, when, kept === undefined ? 1 : 0]);
+          expect((await records()).length).toBe(before.length + 1);
+          if (!hasDied) break;
+          reached[when] = at;
+        }
+      expect(Math.min(reached.before, reached.after)).toBeGreaterThan(1);
+    },
+    60_000,
+  );
+
+  it("makes one record of each of 10,000 keys, each sent twice and all at once [D-ADM-295]", async () => {
+    const people = Array.from({ length: 10_000 }, (_, index) => ({ email: `crowd-${index}@example.com` }));
+    const answers = await Promise.all(
+      people.flatMap((input, index) =>
+        [1, 2].map(() =>
+          stage
+            .perform(oneOfACrowd(index), "accounts", "create", {
+              target: [],
+              input,
+              idempotencyKey: `c-${index}`,
+              origin: {},
+            })
+            .then(
+              ({ result }) => String((result as { readonly sub: unknown }).sub),
+              (error: unknown) => String((error as { readonly code: unknown }).code),
+            ),
+        ),
+      ),
+    );
+    const subs = answers.filter((each) => each !== "idempotency_key_in_use");
+    expect(subs.filter((each) => !/^[\da-f-]{36}$/u.test(each))).toEqual([]);
+    expect(new Set(subs).size).toBe(people.length);
+    for (const [index] of people.entries()) {
+      const [one, two] = answers.slice(index * 2, index * 2 + 2);
+      expect([one, two, one === two || [one, two].includes("idempotency_key_in_use")]).toEqual([
+        one,
+        two,
+        true,
+      ]);
+    }
+  }, 240_000);
 
   it("is refused beyond 10,000 keys of one token in a day, and that of another is not [D-ADM-49]", async () => {
     const actor = { kind: "token", id: "tok_many" } as const;
