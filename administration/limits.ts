@@ -28,6 +28,8 @@ export interface HourlyLimits {
    * @throws LimitReached when not one more account may be read.
    */
   requireRoom(who: Administrator): Promise<void>;
+  /** How many accounts somebody can still read in this hour, of how many; `undefined`: as many as there are. */
+  left(who: Administrator): Promise<{ readonly left: number; readonly all: number } | undefined>;
 }
 
 interface LimitServices {
@@ -73,6 +75,12 @@ export function createHourlyLimits({ configuration, storage, keys, events }: Lim
   }
 
   return {
+    async left(who) {
+      if (!isLimited(who)) return undefined;
+      const counted = bucket("accounts", who);
+      const [answer] = await limits.look([counted]);
+      return { left: Math.max(0, counted.points - (answer?.used ?? 0)), all: counted.points };
+    },
     async take(who, what, value) {
       if (!isLimited(who)) return;
       const counted = bucket(what, who);

@@ -28,11 +28,13 @@ export function createServiceAdministration(
     readonly onRequest: (request: HandledRequest) => void;
   },
 ): Administration {
-  const perform = createPerform({ ...services, calls, hourly: createHourlyLimits(services) });
+  const hourly = createHourlyLimits(services);
+  const perform = createPerform({ ...services, calls, hourly });
   const rest = createRest({ perform, findToken: (token) => tokens.find(token), openApi: openApiDocument });
   const console = consoleSurface({
     ...services,
     perform,
+    hourly,
     health,
     mayOpenConsole: (account) => operators.mayOpenConsole(account),
   });

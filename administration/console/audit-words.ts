@@ -5,9 +5,8 @@ import type { Translator } from "../../core/texts.ts";
 import type { PageServices } from "../../interactions/services.ts";
 import { AUDIT_ACTIONS, subjectOf } from "../../records/audit/actions.ts";
 import type { Actor, AuditRecord } from "../../records/audit/audit-event.ts";
-import { choiceLabel, memberLabel, shortened } from "./derived/values.ts";
+import { choiceLabel, memberLabel, recordHref, shortened } from "./derived/values.ts";
 import type { ConsoleRequest } from "./request.ts";
-import { segmentOf } from "./request.ts";
 import { type Cell, nothing, text } from "./tables.ts";
 
 /** Who is behind an actor, for operators: colleagues have names, other people only an identifier. */
@@ -49,7 +48,7 @@ export async function namesOf(
 }
 
 /** What happened, in words; of one that a later version has recorded, its code. */
-function actionText(t: Translator, action: string): string {
+export function actionText(t: Translator, action: string): string {
   const [noun = "", what] = action.split(".");
   const key = what === undefined ? `admin.action.${noun}` : `admin.action.${noun}.${what}`;
   return t.has(key) ? t(key) : action;
@@ -107,7 +106,8 @@ export function subjectCell({ opens }: ConsoleRequest, { action, subject }: Audi
   const entry = ENTRIES[subjectOf(action) ?? ""];
   const isAccount = subjectOf(action) === "account";
   const cell: Cell = { value: { kind: isAccount ? "short" : "text", text: shortened(subject) } };
-  return entry !== undefined && opens(entry) ? { ...cell, href: `/${entry}/${segmentOf(subject)}` } : cell;
+  const href = entry === undefined ? "" : recordHref(opens, entry, subject);
+  return href === "" ? cell : { ...cell, href };
 }
 
 const ENTRIES: Readonly<Record<string, string>> = {

@@ -36,6 +36,7 @@ import {
 import { refusedView } from "./refused.ts";
 import { createConsoleSessions } from "./session.ts";
 import { CALLBACK_PATH, createConsoleSignIn, deploymentOf, type SignInParts } from "./sign-in.ts";
+import type { HourlyLimits } from "../limits.ts";
 import type { Perform } from "../perform.ts";
 
 /** What the console is made of. */
@@ -56,6 +57,7 @@ export type ConsoleParts = Pick<
   | "webhooks"
 > & {
   readonly perform: Perform;
+  readonly hourly: Pick<HourlyLimits, "left">;
   readonly health: ConsoleRequest["health"];
   readonly mayOpenConsole: SignInParts["mayOpenConsole"];
   /** Default: the tables of operations. */

@@ -9,9 +9,8 @@ import { createAuditList, createAuditRecord, exporting } from "./audit.ts";
 import type { NotificationParts } from "./notifications/actions.ts";
 import { deliveriesLook } from "./notifications/deliveries.ts";
 import { receiversLook } from "./notifications/receivers.ts";
-import { peopleLook } from "./people/look.ts";
-import type { PeopleParts } from "./people/person.ts";
-import { searchPage } from "./people/search.ts";
+import { peopleLook, type PeopleParts } from "./people/person.ts";
+import { createSearchList, searchPage } from "./people/search.ts";
 import type { ConsolePage } from "./request.ts";
 
 /** Where an operator begins: what they need first. */
@@ -59,7 +58,7 @@ export const LOOKS: Readonly<Record<string, Look>> = {
 export const supportLooks = (parts: PeopleParts & NotificationParts): Readonly<Record<string, Look>> => ({
   deliveries: deliveriesLook(parts),
   receivers: receiversLook(parts),
-  accounts: peopleLook(parts),
+  accounts: peopleLook(parts, createSearchList(parts)),
   audit: {
     list: createAuditList(parts),
     record: createAuditRecord(parts),

@@ -137,6 +137,7 @@ export async function openAdministration(
   const perform = createPerform({
     ...services,
     hourly: {
+      left: async () => undefined,
       async take({ role }, what, value) {
         if (role === "administrator") return;
         taken.push([what, value]);

@@ -23,6 +23,10 @@ const PATHS = [
   "/services?do=create",
   "/keys",
   "/health",
+  "/people",
+  `/people/${OPERATORS.viewer.sub}`,
+  "/audit",
+  "/audit?do=export&since=1h",
   "/me",
   "/nothing",
 ];

@@ -122,7 +122,8 @@ function written(kind: ConsoleField["kind"], value: unknown, zone: string): stri
   if (value === undefined || value === null) return "";
   if (kind === "time") return localOf(value as number, zone);
   if (typeof value === "boolean") return value ? "yes" : "no";
-  if (kind === "list") return (value as readonly string[]).join("\n");
+  // The record can have a member of this name in another shape: of roles, those of each service.
+  if (kind === "list") return Array.isArray(value) ? value.join("\n") : "";
   if (kind === "map")
     return Object.entries(value as Record<string, string>)
       .map((pair) => pair.join(" = "))
@@ -141,6 +142,12 @@ function valueIn(record: Readonly<Record<string, unknown>>, name: string): unkno
     return (inside as Readonly<Record<string, unknown>>)[part];
   }, record);
 }
+
+/** Fields that every form can have besides the members. */
+const OF_FORMS: ReadonlySet<string> = new Set(["action", "csrf", "tag", "typed"]);
+
+/** The name of the field of a member. */
+const fieldName = (member: string): string => (OF_FORMS.has(member) ? `of.${member}` : member);
 
 /** How the fields of an operation differ from what its members say. */
 export interface FieldLook {
@@ -167,7 +174,7 @@ export function fieldsOf(
   return membersIn(row).map(({ name, kind, options, required, group }) => {
     const inner = name.split(".").at(-1) ?? name;
     return {
-      name,
+      name: fieldName(name),
       label:
         kind === "time" ? t("admin.zoned", { label: memberLabel(t, inner), zone }) : memberLabel(t, inner),
       kind,
@@ -183,7 +190,8 @@ export function fieldsOf(
         (options.length === 0
           ? undefined
           : options.map((value) => ({ value, label: choiceLabel(t, inner, value) }))),
-      value: kind === "secret" ? "" : (filled?.get(name) ?? written(kind, valueIn(record, name), zone)),
+      value:
+        kind === "secret" ? "" : (filled?.get(fieldName(name)) ?? written(kind, valueIn(record, name), zone)),
       group: group === undefined ? "" : memberLabel(t, group),
       kinds: kindsOf(group ?? name),
     };
@@ -270,7 +278,7 @@ export function inputFrom(
   const groups = new Map<string, Record<string, unknown>>();
   for (const member of members) {
     const { name, kind, nullable, group } = member;
-    const text = form.get(name) ?? "";
+    const text = form.get(fieldName(name)) ?? "";
     if (group !== undefined) {
       const inner = groups.get(group) ?? {};
       groups.set(group, inner);
@@ -317,7 +325,8 @@ export function problemsAt(
     const name = place.replaceAll(/\[\d+\].*$/g, "");
     const line = /\[(\d+)\]/.exec(place)?.[1];
     const field =
-      fields.find((each) => each.name === name) ?? fields.find((each) => name.startsWith(`${each.name}.`));
+      fields.find((each) => each.name === fieldName(name)) ??
+      fields.find((each) => name.startsWith(`${each.name}.`));
     const text =
       line === undefined ? message : t("admin.problem.line", { line: Number(line) + 1, problem: message });
     return field === undefined

@@ -1,4 +1,5 @@
 /** How the console shows the members of a record: as a time, a state, an identifier, a link or a text. */
+import { ACCOUNT_CLIENT, ADMINISTRATION_CLIENT, CONSOLE_CLIENT } from "../../../accounts/clients/client.ts";
 import type { Translator } from "../../../core/texts.ts";
 import type { Moments } from "../../../interactions/look/moments.ts";
 import { segmentOf } from "../request.ts";
@@ -88,8 +89,8 @@ export function shownValue(
   const whole = typeof value === "string" ? value : JSON.stringify(value);
   const text = shortened(whole);
   const entry = REFERENCES.get(name);
-  if (entry !== undefined && opens(entry))
-    return { kind: "link", text, href: `/${entry}/${segmentOf(whole)}` };
+  const href = entry === undefined ? "" : recordHref(opens, entry, whole);
+  if (href !== "") return { kind: "link", text, href };
   if (IDENTIFIERS.has(name)) return { kind: "id", text };
   if (STATES.has(name)) return { kind: "badge", text: choiceLabel(t, name, text), tone: toneOf(text) };
   if (t.has(`admin.choice.${name}.${text}`) || t.has(`admin.choice.${text}`))
@@ -141,6 +142,15 @@ function linesOf(value: object): string[] {
         : JSON.stringify(each);
     return `${name}: ${text}`;
   });
+}
+
+/** The clients of the service itself, which have no pages. */
+const INTERNAL: ReadonlySet<string> = new Set([ACCOUNT_CLIENT, CONSOLE_CLIENT, ADMINISTRATION_CLIENT]);
+
+/** The address of the page of a record; `""` where there is none for this operator. */
+export function recordHref(opens: Showing["opens"], entry: string, identifier: string): string {
+  if (!opens(entry) || (entry === "clients" && INTERNAL.has(identifier))) return "";
+  return `/${entry}/${segmentOf(identifier)}`;
 }
 
 /** Text from outside, without its end if it is long. */

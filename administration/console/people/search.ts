@@ -8,6 +8,8 @@ import { lowerCase, normalName, readName, trimmed } from "../../../accounts/name
 import { roleOf } from "../../../config/operators.ts";
 import { InvalidArgument, NotFound, SignInError, StorageUnavailable } from "../../../core/errors.ts";
 import type { Form } from "../../../interactions/forms.ts";
+import { AUTHENTICATOR_APP } from "../../../records/factors/factor-kinds.ts";
+import { MAX_WRONG_CODES } from "../../../accounts/ways/ways.ts";
 import type { AuditRecord } from "../../../records/audit/audit-event.ts";
 import { refusalText } from "../derived/words.ts";
 import { memberLabel, shortened } from "../derived/values.ts";
@@ -71,7 +73,22 @@ const isOfSearch = (error: unknown): error is SignInError =>
   !(error instanceof StorageUnavailable) &&
   ["search_too_wide", "search_incomplete", "search_required"].includes(error.code);
 
-export function createSearchList({ configuration, storage }: PeopleParts) {
+export function createSearchList({ configuration, storage, hourly }: PeopleParts) {
+  /** What stops these people, in a word. */
+  async function hintsOf(
+    { t }: ConsoleRequest,
+    found: readonly Account[],
+  ): Promise<ReadonlyMap<string, string>> {
+    const stopped = await Promise.all(
+      found.map(async ({ sub }) => {
+        const app = await storage.records.find(AUTHENTICATOR_APP.ref(sub));
+        return app !== undefined && app.value.wrong_codes >= MAX_WRONG_CODES;
+      }),
+    );
+    const hint = t("admin.search.stopped");
+    return new Map(found.flatMap(({ sub }, i) => (stopped[i] === true ? [[sub, hint] as const] : [])));
+  }
+
   /** People whose pages this operator has opened lately. */
   async function recentTable(request: ConsoleRequest): Promise<Table> {
     const { t, perform, operator } = request;
@@ -116,6 +133,7 @@ export function createSearchList({ configuration, storage }: PeopleParts) {
     found: readonly Account[],
     term: string,
     services: ReadonlyMap<string, string>,
+    hints: ReadonlyMap<string, string>,
   ): Table {
     const { t, zone } = request;
     const words = wordsOf(term);
@@ -132,11 +150,13 @@ export function createSearchList({ configuration, storage }: PeopleParts) {
       ],
       rows: found.map((account) => {
         const role = roleOf(configuration, account.sub);
+        const hint = hints.get(account.sub);
         return {
           cells: [
             {
               value: { kind: "marked", parts: marked(calledOf(account), words) },
               href: `/people/${segmentOf(account.sub)}`,
+              ...(hint !== undefined && { note: hint, isBad: true }),
               ...(role !== undefined && {
                 tag: t("admin.search.operator", { role: t(`admin.role.${role}`) }),
               }),
@@ -166,6 +186,8 @@ export function createSearchList({ configuration, storage }: PeopleParts) {
     } as const;
     const none = {
       isBusy: false,
+      left: undefined,
+      all: "",
       q: "",
       filters: [],
       chips: [],
@@ -179,7 +201,12 @@ export function createSearchList({ configuration, storage }: PeopleParts) {
         ...base,
         heading: nameOf(t, "people"),
         lead: t("admin.search.lead"),
-        locals: { ...none, heading2: t("admin.search.recent"), table: await recentTable(request) },
+        locals: {
+          ...none,
+          heading2: t("admin.search.recent"),
+          table: await recentTable(request),
+          left: await hourly.left(request.operator.who),
+        },
       };
     const given = FILTERS.flatMap((name) => {
       const value = query.get(name) ?? "";
@@ -216,6 +243,7 @@ export function createSearchList({ configuration, storage }: PeopleParts) {
         value: options[name].find((each) => each.value === value)?.label ?? value,
         href: addressWith({}, name),
       })),
+      all: given.length > 1 ? `/people?${new URLSearchParams({ q })}` : "",
     };
     const heading = t("admin.search.title", { term: shortened(term) });
     const after = query.get("after") ?? undefined;
@@ -237,7 +265,8 @@ export function createSearchList({ configuration, storage }: PeopleParts) {
         locals: {
           ...shared,
           alsoFound: await elsewhere(request, term),
-          table: peopleTable(request, items, term, services),
+          table: peopleTable(request, items, term, services, await hintsOf(request, items)),
+          left: await hourly.left(request.operator.who),
           first: after === undefined ? "" : addressWith({}),
           next: next === null ? "" : addressWith({ after: next }),
         },

@@ -4,34 +4,50 @@ import type { Account } from "../../../accounts/operations/accounts.ts";
 import type { Identity } from "../../../accounts/operations/identities.ts";
 import type { AccountConsent, AccountSession } from "../../../accounts/operations/support.ts";
 import { type Factors, methodsOf, wayOf, WAYS } from "../../../accounts/ways/ways.ts";
+import { labelIn } from "../../../config/labels.ts";
+import type { Translator } from "../../../core/texts.ts";
 import { ownValue } from "../../../core/untrusted-keys.ts";
 import { browserName } from "../../../interactions/look/browsers.ts";
 import { attributesOf, inWords } from "../../../interactions/look/person-fields.ts";
 import type { PageServices } from "../../../interactions/services.ts";
-import type { AttributeValue } from "../../../records/directory/directory.ts";
+import type { AccountRecord, AttributeValue } from "../../../records/directory/directory.ts";
 import type { AuditRecord } from "../../../records/audit/audit-event.ts";
 import type { ShownDelivery } from "../../../notifier/operations.ts";
-import { actionCell, type Names, originCell, resultCell } from "../audit-words.ts";
+import { actionCell, actionText, type Names, resultCell } from "../audit-words.ts";
 import { addressOf } from "../derived/act.ts";
 import type { OfferedAction } from "../derived/record.ts";
-import { memberLabel } from "../derived/values.ts";
+import { memberLabel, shortened } from "../derived/values.ts";
 import { type ConsoleRequest, segmentOf } from "../request.ts";
 import { type Cell, clip, type Fact, member, nothing, type Table, text, time } from "../tables.ts";
 
 /** What is read about a person. */
 export interface PersonData {
   readonly account: Account;
+  /** What an account has that no operation shows. */
+  readonly stored: Pick<AccountRecord, "services_since" | "ways"> | undefined;
   readonly sessions: readonly AccountSession[];
   readonly factors: Factors;
   readonly identities: readonly Identity[];
   readonly consents: readonly AccountConsent[];
+  /** Those that are not delivered first. */
   readonly deliveries: readonly ShownDelivery[];
+  /** How many there are, or at least are. */
+  readonly deliveriesCount: string;
   /** The last sign-ins and failures. */
   readonly tries: readonly AuditRecord[];
   readonly history: readonly AuditRecord[];
-  /** The names of services, by key. */
-  readonly services: ReadonlyMap<string, string>;
+  readonly services: ReadonlyMap<string, DirectoryEntry>;
+  readonly groups: ReadonlyMap<string, DirectoryEntry>;
   readonly names: Names;
+}
+
+/** A service or a group of services. */
+export interface DirectoryEntry {
+  readonly key: string;
+  readonly name: string;
+  /** Of a service: the key of its group. */
+  readonly group?: string | null;
+  readonly receiver: object | null;
 }
 
 export interface Section {
@@ -42,7 +58,7 @@ export interface Section {
   readonly facts?: readonly Fact[];
 }
 
-type Services = Pick<PageServices, "fields">;
+type Services = Pick<PageServices, "configuration" | "fields">;
 
 /** @param offered what the operator may do: links stand where it can be done. */
 export function sectionsOf(
@@ -68,15 +84,23 @@ export function sectionsOf(
       id: "methods",
       title: t("admin.person.methods"),
       tables: [
-        methodsTable(request, data, when, { remove: may("removeFactors"), unlink: may("unlinkIdentity") }),
+        methodsTable(request, services, data, when, {
+          remove: may("removeFactors"),
+          unlink: may("unlinkIdentity"),
+        }),
       ],
     },
-    { id: "services", title: t("admin.person.services"), tables: [servicesTable(request, data)] },
+    { id: "services", title: t("admin.person.services"), tables: [servicesTable(request, data, when)] },
     { id: "consents", title: t("admin.person.consents"), tables: [consentsTable(request, data, when)] },
     {
       id: "deliveries",
       title: t("admin.person.deliveries"),
-      link: { href: `/deliveries?${new URLSearchParams({ account: sub })}`, label: t("admin.person.all") },
+      ...(data.deliveries.length > 0 && {
+        link: {
+          href: `/deliveries?${new URLSearchParams({ account: sub })}`,
+          label: t("admin.person.allOf", { count: data.deliveriesCount }),
+        },
+      }),
       tables: [deliveriesTable(request, data, when)],
     },
     {
@@ -133,35 +157,61 @@ function triesTable(request: ConsoleRequest, { tries }: PersonData, when: When):
     caption: t("admin.person.tries"),
     columns: [
       { label: when("admin.member.at") },
-      { label: t("admin.audit.result") },
+      { label: t("admin.audit.what") },
+      { label: t("admin.person.through") },
       { label: t("admin.audit.from") },
     ],
     rows: tries.map((record) => ({
       cells: [
         { ...time(request, record.at, ""), href: `/audit/${segmentOf(record.id)}` },
-        resultCell(t, record),
-        originCell(t, record),
+        tryCell(t, record),
+        text(record.client ?? ""),
+        text([record.address, record.browser].filter((each) => each !== null).join(", ")),
       ],
     })),
     empty: t("admin.person.tries.none"),
   };
 }
 
+/** A try to sign in: how it ended, and what it was. */
+function tryCell(t: Translator, record: AuditRecord): Cell {
+  const { value, note = "" } = resultCell(t, record);
+  const what = [actionText(t, record.action), note].filter((each) => each !== "").join(" · ");
+  const isGood = record.outcome === "success";
+  const signedIn = { kind: "badge", text: t("admin.person.signedIn"), tone: "good" } as const;
+  return { value: isGood ? signedIn : value, note: what };
+}
+
 function methodsTable(
   request: ConsoleRequest,
-  { account, factors, identities }: PersonData,
+  { configuration }: Services,
+  { account, stored, factors, identities }: PersonData,
   when: When,
   may: { readonly remove: boolean; readonly unlink: boolean },
 ): Table {
   const { t, path } = request;
   const remove = (href: string, about: string): Cell => ({ ...text(t("admin.person.remove")), href, about });
+  const { password } = stored?.ways ?? {};
+  const passwords =
+    password === undefined || password.hash === null
+      ? []
+      : [
+          {
+            cells: [
+              text(t("admin.person.password")),
+              time(request, password.changed_at ?? account.created_at, ""),
+              nothing,
+              nothing,
+            ],
+          },
+        ];
   const rows = methodsOf(factors).map((method) => {
     const kind = t(wayOf(method).texts.name);
     const state =
       method.state === "stopped"
         ? t("admin.person.stopped")
         : method.state === "copied"
-          ? t("console.method.copied")
+          ? t("admin.person.backedUp")
           : "";
     const note = [...(method.name === null ? [] : [kind]), ...(state === "" ? [] : [state])].join(" · ");
     const name = method.name ?? kind;
@@ -183,25 +233,32 @@ function methodsTable(
     cells: [
       {
         ...text(t("admin.person.codes")),
-        note: t("admin.person.codes.left", { left: factors.recovery_codes_left }),
+        note: t("admin.person.codes.of", { left: factors.recovery_codes_left }),
       },
       nothing,
       nothing,
       nothing,
     ],
   };
+  const nameOfProvider = (key: string): string => {
+    const provider = configuration.providers.find((each) => each.key === key);
+    return provider === undefined ? key : labelIn(provider.name, t.locale);
+  };
   const linked = identities.map((identity) => ({
     cells: [
-      { ...text(identity.provider), note: t("admin.person.identity") },
+      {
+        ...text(nameOfProvider(identity.provider)),
+        note: `${t("admin.person.identity")}, ${shortened(identity.subject)}`,
+      },
       time(request, identity.linked_at, ""),
       time(request, identity.last_used_at, t("admin.person.neverUsed")),
       may.unlink
         ? {
             ...text(t("admin.verb.opens", { verb: t("admin.verb.unlinkIdentity") })),
             href: addressOf(path, "unlinkIdentity", { provider: identity.provider }),
-            about: t("admin.person.unlink.about", { name: identity.provider }),
+            about: t("admin.person.unlink.about", { name: nameOfProvider(identity.provider) }),
           }
-        : nothing,
+        : { value: { kind: "quiet" as const, text: t("admin.person.unlinkers") } },
     ],
   }));
   return {
@@ -212,12 +269,13 @@ function methodsTable(
       { label: when("admin.person.lastUse") },
       { label: t("admin.doing"), isUnseen: true },
     ],
-    rows: [...rows, ...(rows.length > 0 ? [codes] : []), ...linked],
+    rows: [...passwords, ...rows, ...(rows.length > 0 ? [codes] : []), ...linked],
     empty: t("admin.person.methods.none", { email: account.email }),
   };
 }
 
-function servicesTable(request: ConsoleRequest, { account, services }: PersonData): Table {
+function servicesTable(request: ConsoleRequest, data: PersonData, when: When): Table {
+  const { account, stored, services } = data;
   const { t, opens } = request;
   return {
     caption: t("admin.person.services"),
@@ -225,11 +283,13 @@ function servicesTable(request: ConsoleRequest, { account, services }: PersonDat
       { label: t("admin.member.service") },
       { label: t("admin.member.roles") },
       { label: t("admin.member.user_id_in_service"), look: "number" },
+      { label: t("admin.member.receiver") },
+      { label: when("admin.person.assigned") },
     ],
     rows: Object.entries(account.services).map(([key, number]) => ({
       cells: [
         {
-          ...text(services.get(key) ?? key),
+          ...text(services.get(key)?.name ?? key),
           note: key,
           ...(opens("services") && { href: `/services/${segmentOf(key)}` }),
         },
@@ -237,10 +297,29 @@ function servicesTable(request: ConsoleRequest, { account, services }: PersonDat
         number === null
           ? { value: { kind: "quiet" as const, text: t("admin.person.notTold") } }
           : text(String(number)),
+        receiverCell(request, key, data),
+        time(request, ownValue(stored?.services_since ?? {}, key) ?? null, t("admin.person.unknown")),
       ],
     })),
     empty: t("admin.person.services.none"),
   };
+}
+
+/** Who is told what happens to the account there: the service, its group, or both. */
+function receiverCell({ opens }: ConsoleRequest, key: string, { services, groups }: PersonData): Cell {
+  const service = services.get(key);
+  const group = groups.get(service?.group ?? "");
+  const receivers = [
+    ...(service !== undefined && service.receiver !== null
+      ? [{ ...service, receiver: `service:${key}` }]
+      : []),
+    ...(group !== undefined && group.receiver !== null ? [{ ...group, receiver: `group:${group.key}` }] : []),
+  ];
+  const names = receivers.map(({ name }) => name).join(", ");
+  const [only, ...others] = receivers;
+  const href =
+    only && others.length === 0 && opens("receivers") ? `/receivers/${segmentOf(only.receiver)}` : "";
+  return { ...text(names), ...(href !== "" && { href }) };
 }
 
 function consentsTable(request: ConsoleRequest, { consents }: PersonData, when: When): Table {
@@ -287,12 +366,18 @@ function deliveriesTable(request: ConsoleRequest, { deliveries }: PersonData, wh
         { ...time(request, delivery.stored_at, ""), href: `/deliveries/${segmentOf(delivery.id)}` },
         text(delivery.type),
         text(delivery.receiver),
-        { value: member(request, "state", delivery.state) },
+        {
+          value: member(request, "state", delivery.state),
+          ...(delivery.reason !== null && { note: reasonText(t, delivery.reason) }),
+        },
       ],
     })),
     empty: t("admin.person.deliveries.none"),
   };
 }
+
+const reasonText = (t: Translator, reason: string): string =>
+  t.has(`console.reason.${reason}`) ? t(`console.reason.${reason}`) : reason;
 
 function historyTable(request: ConsoleRequest, { history, names, account }: PersonData, when: When): Table {
   const { t } = request;
@@ -321,7 +406,6 @@ function profileOf(request: ConsoleRequest, { fields }: Services, { account }: P
     "name",
     "surname",
     "email",
-    "email_verified",
     "username",
     "date_of_birth",
     "gender",
@@ -329,10 +413,21 @@ function profileOf(request: ConsoleRequest, { fields }: Services, { account }: P
     "portal",
   ] as const;
   return [
-    ...shown.map((name) => ({ label: memberLabel(t, name), value: member(request, name, account[name]) })),
+    ...shown.map((name) => ({
+      label: memberLabel(t, name),
+      value: member(request, name, account[name]),
+      note:
+        name === "email" ? t(account.email_verified ? "admin.flag.confirmed" : "admin.flag.unconfirmed") : "",
+    })),
     ...attributesOf(fields.rows, { attributes: givenAttributes(account) }).map((attribute) => {
       const { label, value } = inWords(t, attribute);
-      const note = attribute.row.edit === "operator" ? t("admin.person.setByOperators") : "";
+      const isUnverified =
+        attribute.row.name === "phone_number" && account.attributes?.["phone_number_verified"] !== true;
+      const note = isUnverified
+        ? t("admin.flag.unverified")
+        : attribute.row.edit === "operator"
+          ? t("admin.person.setByOperators")
+          : "";
       return { label, value: { kind: "text" as const, text: value }, note };
     }),
   ];

@@ -3,6 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import Koa from "koa";
 import type { OperatorRole } from "../../../config/operators.ts";
+import { AUTHENTICATOR_APP } from "../../../records/factors/factor-kinds.ts";
 import { Browser } from "../../../testing/browser/browser.ts";
 import { TestClock } from "../../../testing/test-clock.ts";
 import { totpCode } from "../../../testing/totp-code.ts";
@@ -155,3 +156,11 @@ export const act = (browser: Browser, fields: Readonly<Record<string, string>> =
     browser.forms().find(({ action }) => action.search.includes("do=")),
     fields,
   );
+
+/** Somebody has entered so many wrong codes that the app takes no more. */
+export async function stopApp({ storage }: RunningService, sub: string): Promise<void> {
+  await storage.records.transact(async (tx) => {
+    const app = await tx.get(AUTHENTICATOR_APP.ref(sub));
+    if (app !== undefined) tx.put(AUTHENTICATOR_APP.record({ ...app, wrong_codes: 100 }));
+  });
+}
