@@ -143,12 +143,6 @@ function valueIn(record: Readonly<Record<string, unknown>>, name: string): unkno
   }, record);
 }
 
-/** Fields that every form can have besides the members. */
-const OF_FORMS: ReadonlySet<string> = new Set(["action", "csrf", "tag", "typed"]);
-
-/** The name of the field of a member. */
-const fieldName = (member: string): string => (OF_FORMS.has(member) ? `of.${member}` : member);
-
 /** How the fields of an operation differ from what its members say. */
 export interface FieldLook {
   /** What was sent before; else the values come from the record, if there is one. */
@@ -174,7 +168,7 @@ export function fieldsOf(
   return membersIn(row).map(({ name, kind, options, required, group }) => {
     const inner = name.split(".").at(-1) ?? name;
     return {
-      name: fieldName(name),
+      name,
       label:
         kind === "time" ? t("admin.zoned", { label: memberLabel(t, inner), zone }) : memberLabel(t, inner),
       kind,
@@ -190,8 +184,7 @@ export function fieldsOf(
         (options.length === 0
           ? undefined
           : options.map((value) => ({ value, label: choiceLabel(t, inner, value) }))),
-      value:
-        kind === "secret" ? "" : (filled?.get(fieldName(name)) ?? written(kind, valueIn(record, name), zone)),
+      value: kind === "secret" ? "" : (filled?.get(name) ?? written(kind, valueIn(record, name), zone)),
       group: group === undefined ? "" : memberLabel(t, group),
       kinds: kindsOf(group ?? name),
     };
@@ -278,7 +271,7 @@ export function inputFrom(
   const groups = new Map<string, Record<string, unknown>>();
   for (const member of members) {
     const { name, kind, nullable, group } = member;
-    const text = form.get(fieldName(name)) ?? "";
+    const text = form.get(name) ?? "";
     if (group !== undefined) {
       const inner = groups.get(group) ?? {};
       groups.set(group, inner);
@@ -325,8 +318,7 @@ export function problemsAt(
     const name = place.replaceAll(/\[\d+\].*$/g, "");
     const line = /\[(\d+)\]/.exec(place)?.[1];
     const field =
-      fields.find((each) => each.name === fieldName(name)) ??
-      fields.find((each) => name.startsWith(`${each.name}.`));
+      fields.find((each) => each.name === name) ?? fields.find((each) => name.startsWith(`${each.name}.`));
     const text =
       line === undefined ? message : t("admin.problem.line", { line: Number(line) + 1, problem: message });
     return field === undefined
