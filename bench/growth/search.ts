@@ -74,8 +74,10 @@ export function searchOf(store: RecordStore): AccountSearch {
 
 type Wanted = Parameters<AccountSearch["list"]>[0];
 
-/** Fewer candidates than are too many, though each is found by address and surname. */
+/** Surnames with fewer candidates than are too many, though most are found by address and by surname. */
 const FREQUENT = { from: 300, to: 480 };
+/** Those with the most that are read. */
+const MOST = { from: 700, to: 900 };
 
 const pick = (some: readonly string[], at: number): string => some[at % some.length] ?? "";
 const letters = (text: string, count: number): string => Array.from(text).slice(0, count).join("");
@@ -90,6 +92,7 @@ export function searchesOf({ people, surnames }: Sample): Readonly<Record<string
     return some.length === 0 ? [counted[0]?.[0] ?? ""] : some;
   };
   const [rare, frequent] = [among(1, 5), among(FREQUENT.from, FREQUENT.to)];
+  const most = among(MOST.from, MOST.to);
   const tooMany = counted.filter(([, count]) => count > 1_000).map(([surname]) => surname);
   const surnameOf = (at: number): string => person(at).surname ?? "";
   return {
@@ -102,6 +105,8 @@ export function searchesOf({ people, surnames }: Sample): Readonly<Record<string
     "frequent surname, one portal": (at) => ({ ...first(pick(frequent, at)), portal: "main" }),
     "frequent surname, disabled": (at) => ({ ...first(pick(frequent, at)), disabled: true }),
     "frequent surname, nobody passes": (at) => ({ ...first(pick(frequent, at)), service: "none" }),
+    "surname of nearly too many": (at) => first(pick(most, at)),
+    "nearly too many, nobody passes": (at) => ({ ...first(pick(most, at)), service: "none" }),
     "surname of too many": (at) => first(pick(tooMany, at)),
     "three letters": (at) => first(letters(surnameOf(at), 3)),
     "four letters": (at) => first(letters(surnameOf(at), 4)),
