@@ -1,0 +1,193 @@
+/** DPoP as real clients use it (RFC 9449), what an API is told, and what a bound token costs. */
+import { beforeAll, describe, expect, it } from "@jest/globals";
+import { decodeJwt } from "jose";
+import * as oauth from "oauth4webapi";
+import * as client from "openid-client";
+import type { RecordStore } from "../../adapters/record-store.ts";
+import { basic, send } from "../../testing/test-client.ts";
+import { APP, clientAt, signIn } from "./clients.ts";
+import { athOf, makeProof, newProofKey, type ProofKey } from "./proof-maker.ts";
+import { ADA, CALLBACK, NEWS, useService } from "./running-service.ts";
+import { API, ARTICLES, GRANTED, READER, registerReader, resetApis, SCOPE, VIDEOS } from "./sample-apis.ts";
+
+let calls = 0;
+
+/** Counts what the service asks of its storage. */
+function counting(store: RecordStore): RecordStore {
+  return new Proxy(store, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name);
+      if (typeof member !== "function") return member;
+      return (...given: unknown[]): unknown => {
+        calls += 1;
+        return Reflect.apply(member, target, given) as unknown;
+      };
+    },
+  });
+}
+
+const running = useService({ config: { features: { dpop: true } }, through: counting });
+let mine: ProofKey;
+
+beforeAll(async () => {
+  mine = await newProofKey();
+  await running.service.clients.register(APP);
+  await registerReader(running);
+  await resetApis(running, [NEWS]);
+  await running.service.clients.register({
+    kind: "machine",
+    client_id: "robot",
+    client_secret: "the secret of a robot, of 32 and more",
+    name: "Robot",
+    service: "1",
+    apis: GRANTED,
+  });
+});
+
+const news = clientAt(running, "openid", NEWS);
+const local = { execute: [client.allowInsecureRequests] };
+
+/** Opens an address, and signs in. @returns the redirect to the client. */
+async function visit(address: URL, browser = news.browser({ stopAt: [CALLBACK, ...APP.redirect_uris] })) {
+  await browser.get(address);
+  if (browser.html.includes('name="password"')) await signIn(browser);
+  return browser.location!;
+}
+
+// It signs with Ed25519 keys as `Ed25519`, not as `EdDSA`, which is what discovery lists.
+describe.each(["ES256", "PS256", "RS256"])("openid-client with a %s key", (alg) => {
+  it.each([true, false])("pushes %s, signs in, reads userinfo and refreshes [D-DPOP-12]", async (pushes) => {
+    const config = await client.discovery(
+      new URL(running.openid),
+      APP.client_id,
+      undefined,
+      client.None(),
+      local,
+    );
+    const DPoP = client.getDPoPHandle(config, await client.randomDPoPKeyPair(alg));
+    const pkceCodeVerifier = client.randomPKCECodeVerifier();
+    const parameters = {
+      redirect_uri: APP.redirect_uris[0] ?? "",
+      scope: "openid",
+      code_challenge: await client.calculatePKCECodeChallenge(pkceCodeVerifier),
+      code_challenge_method: "S256",
+    };
+    const address = pushes
+      ? await client.buildAuthorizationUrlWithPAR(config, parameters, { DPoP })
+      : client.buildAuthorizationUrl(config, { ...parameters, dpop_jkt: await DPoP.calculateThumbprint() });
+    const location = await visit(address);
+    const tokens = await client.authorizationCodeGrant(config, location, { pkceCodeVerifier }, undefined, {
+      DPoP,
+    });
+    // The library writes it in small letters.
+    expect(tokens.token_type).toBe("dpop");
+    const sub = running.ada.sub;
+    expect(await client.fetchUserInfo(config, tokens.access_token, sub, { DPoP })).toMatchObject({ sub });
+    const next = await client.refreshTokenGrant(config, tokens.refresh_token ?? "", undefined, { DPoP });
+    const documented = new URL(`${running.openid}/resources/userinfo?client_id=${APP.client_id}`);
+    const answer = await client.fetchProtectedResource(
+      config,
+      next.access_token,
+      documented,
+      "GET",
+      undefined,
+      undefined,
+      { DPoP },
+    );
+    expect(await answer.json()).toEqual({ sub, email: ADA.email });
+    await expect(client.refreshTokenGrant(config, next.refresh_token ?? "")).rejects.toMatchObject({
+      error: "invalid_grant",
+    });
+  });
+});
+
+describe("oauth4webapi", () => {
+  it("gets a nonce for a clock that is an hour off, and repeats the request with it [D-DPOP-12]", async () => {
+    await running.service.clients.update(NEWS.client_id, { dpop: "required" });
+    const insecure = { [oauth.allowInsecureRequests]: true };
+    const issuer = new URL(running.openid);
+    const found = await oauth.discoveryRequest(issuer, { algorithm: "oauth2", ...insecure });
+    const server = await oauth.processDiscoveryResponse(issuer, found);
+    const party: oauth.Client = { client_id: NEWS.client_id, [oauth.clockSkew]: 3_600 };
+    const DPoP = oauth.DPoP(party, await oauth.generateKeyPair("ES256"));
+    const ask = async (parameters: Record<string, string>): Promise<oauth.TokenEndpointResponse> => {
+      const request = (): Promise<Response> =>
+        oauth.genericTokenEndpointRequest(
+          server,
+          party,
+          oauth.ClientSecretBasic(NEWS.client_secret),
+          "password",
+          parameters,
+          { DPoP, ...insecure },
+        );
+      const attempt = async (): Promise<oauth.TokenEndpointResponse> =>
+        oauth.processGenericTokenEndpointResponse(server, party, await request());
+      return attempt().catch((error: unknown) => {
+        if (!oauth.isDPoPNonceError(error)) throw error;
+        return attempt();
+      });
+    };
+    const { username, password } = ADA;
+    const tokens = await ask({ username, password, scope: "openid" });
+    expect(tokens.token_type).toBe("dpop");
+    const info = await oauth.userInfoRequest(server, party, tokens.access_token, { DPoP, ...insecure });
+    expect(info.status).toBe(200);
+    await running.service.clients.update(NEWS.client_id, { dpop: "optional" });
+  });
+});
+
+const proofOf = (): Promise<string> =>
+  makeProof(mine, { htm: "POST", htu: `${running.openid}/oauth2/token` });
+
+describe("an API", () => {
+  const robot = { client_id: "robot", client_secret: "the secret of a robot, of 32 and more" };
+
+  it("finds the key of a bound token in a JWT and by introspection [D-DPOP-9]", async () => {
+    const cnf = { jkt: mine.thumbprint };
+    const grants = [
+      async (resource: string) => {
+        const { refresh_token } = await news.signIn(ADA, { scope: SCOPE, resource });
+        const headers = { authorization: basic(NEWS), dpop: await proofOf() };
+        return news.token({ grant_type: "refresh_token", refresh_token, resource }, headers);
+      },
+      async (resource: string) => {
+        const headers = { authorization: basic(robot), dpop: await proofOf() };
+        const form = { grant_type: "client_credentials", resource };
+        return clientAt(running, "openid", robot).token(form, headers);
+      },
+    ];
+    for (const grant of grants) {
+      const jwt = await grant(VIDEOS);
+      expect([jwt.status, jwt.body["token_type"]]).toEqual([200, "DPoP"]);
+      expect(decodeJwt(String(jwt.body["access_token"]))).toMatchObject({ cnf });
+      const opaque = await grant(ARTICLES);
+      const token = String(opaque.body["access_token"]);
+      const { body } = await clientAt(running, "openid", READER).post("/oauth2/introspect", { token });
+      expect(body).toMatchObject({ active: true, token_type: "DPoP", cnf, aud: ARTICLES });
+      expect(API.introspection).toContain(READER.client_id);
+    }
+  });
+});
+
+describe("a bound token", () => {
+  it("costs no call of the storage more at userinfo and profile [D-DPOP-13]", async () => {
+    const { access_token: bearer, refresh_token } = await news.signIn(ADA, { scope: "openid" });
+    const headers = { authorization: basic(NEWS), dpop: await proofOf() };
+    const { body } = await news.token({ grant_type: "refresh_token", refresh_token }, headers);
+    const bound = String(body["access_token"]);
+    for (const path of ["/resources/userinfo", "/external/profile", "/oauth2/userinfo"]) {
+      const address = `${running.openid}${path}`;
+      const counted = async (given: Record<string, string>): Promise<number> => {
+        // The first request reads what the process keeps.
+        await send(`${address}?client_id=news`, { headers: given });
+        const before = calls;
+        expect((await send(`${address}?client_id=news`, { headers: given })).status).toBe(200);
+        return calls - before;
+      };
+      const dpop = await makeProof(mine, { htm: "GET", htu: address, ath: athOf(bound) });
+      const least = await counted({ authorization: `Bearer ${bearer}` });
+      const most = await counted({ authorization: `DPoP ${bound}`, dpop });
+      expect([path, most]).toEqual([path, least]);
+    }
+  });
+});
