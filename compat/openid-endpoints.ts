@@ -26,8 +26,7 @@ export function standardUserinfo(
   checks: Pick<ProofChecks, "atUserinfo">,
 ): (exchange: EndpointExchange, body?: Fields) => Promise<void> {
   return async (exchange, body) => {
-    const { authorization } = exchange.ctx.req.headers;
-    await checks.atUserinfo(exchange);
+    const authorization = (await checks.atUserinfo(exchange)) ?? exchange.ctx.req.headers.authorization;
     try {
       await protocol(exchange, { authorization, ...(body && { body }) });
     } catch (error) {

@@ -6,7 +6,7 @@ import { callerOf } from "../provider/exchange.ts";
 import { PROOF_ALGORITHMS } from "../provider/proofs/proofs.ts";
 import type { ProviderServices } from "../provider/services.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
-import { EndpointError, invalidRequest } from "./errors.ts";
+import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange } from "./exchange.ts";
 import { queryFields } from "./form-fields.ts";
 
@@ -52,8 +52,8 @@ export interface ProofChecks {
   pushed(exchange: EndpointExchange): Promise<void>;
   /** Requires a proof with the key of the access token that it comes with. @returns the thumbprint of its key */
   ofToken(exchange: EndpointExchange, token: string): Promise<string>;
-  /** The same in front of oidc-provider's userinfo, which compares the keys. */
-  atUserinfo(exchange: EndpointExchange): Promise<void>;
+  /** The same in front of oidc-provider's userinfo. @returns the header `Authorization` for it; `undefined` for that of the request */
+  atUserinfo(exchange: EndpointExchange): Promise<string | undefined>;
   /** Whether a request revokes the token in its header, with a proof of a client that may send one. */
   revokes(exchange: EndpointExchange): Promise<boolean>;
 }
@@ -85,17 +85,21 @@ export function createProofChecks(
       return check(exchange, token);
     },
     async atUserinfo(exchange) {
-      if (!hasProof(exchange)) return;
+      if (!hasProof(exchange)) return undefined;
       const token = boundToken(exchange.ctx.req.headers.authorization);
       const found =
         token !== undefined && isPresentable(token)
           ? await units.required().find("AccessToken", artifactKey(token))
           : undefined;
       if (found?.clientId !== undefined) exchange.client = await clients.record(found.clientId);
-      if (token !== undefined && exchange.proof.sent !== "" && proofs.isOn(exchange.client))
-        await check(exchange, token);
-      else if (token !== undefined && !proofs.isOn(exchange.client))
+      if (token === undefined) return undefined;
+      if (!proofs.isOn(exchange.client))
         throw invalidRequest("the Authorization header must have the scheme Bearer");
+      if (exchange.proof.sent === "") throw invalidRequest("the DPoP header is missing");
+      if ((await check(exchange, token)) !== found?.payload["jkt"])
+        throw badRequest("invalid_token", "the access token is not valid");
+      exchange.proof.token = found.key;
+      return `Bearer ${token}`;
     },
     async revokes({ ctx }) {
       const [id, ...others] = queryFields(ctx.querystring).all("client_id");

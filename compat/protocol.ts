@@ -163,10 +163,11 @@ function headersFor(
   authorization: string | undefined,
 ): IncomingHttpHeaders {
   const open = isPublic(exchange);
+  const { checked, token } = exchange.proof;
   const headers: IncomingHttpHeaders = {};
   for (const [name, value] of Object.entries(exchange.ctx.req.headers)) {
     if (!open && HIDDEN_HEADERS.has(name)) continue;
-    if (name === "dpop" && exchange.proof.checked === undefined) continue;
+    if (name === "dpop" && (checked === undefined || token !== undefined)) continue;
     if (form === undefined || !BODY_HEADERS.has(name)) headers[name] = value;
   }
   if (authorization !== undefined) headers.authorization = authorization;

@@ -277,7 +277,7 @@ class RequestExchange implements EndpointExchange {
     this.step = step;
     this.address = remoteAddress(koa.req, configuration.proxy);
     this.isHead = koa.method === "HEAD";
-    this.proof = { sent: koa.get("DPoP"), checked: undefined };
+    this.proof = { sent: koa.get("DPoP"), checked: undefined, token: undefined };
     this.deadline = deadlineFromNow(configuration);
     this.outside = async (work) => {
       try {

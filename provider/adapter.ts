@@ -6,6 +6,7 @@ import { ownValue } from "../core/untrusted-keys.ts";
 import type { Artifact, Payload } from "../records/artifacts/artifact.ts";
 import type { GrantGenerations } from "./account.ts";
 import { clientRecord } from "./clients.ts";
+import { exchangeIn } from "./exchange.ts";
 import type { ProviderServices } from "./services.ts";
 import { latestEnd } from "../accounts/sign-in-sessions.ts";
 import type { Unit } from "./unit-of-work.ts";
@@ -218,7 +219,10 @@ class ArtifactAdapter implements Adapter {
       const isElsewhere = this.#model === INTERACTION && artifact?.browser !== unit.browser;
       return isElsewhere ? undefined : artifact;
     });
-    return found === undefined || this.#isTooOld(found) ? undefined : toPayload(found, id);
+    if (found === undefined || this.#isTooOld(found)) return undefined;
+    const payload = toPayload(found, id);
+    const isProved = this.#model === "AccessToken" && exchangeIn(Provider.ctx)?.proof.token === found.key;
+    return isProved ? { ...payload, jkt: undefined } : payload;
   }
 
   async findByUid(uid: string): Promise<AdapterPayload | undefined> {

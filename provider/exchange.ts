@@ -64,6 +64,8 @@ export interface SentProof {
   readonly sent: string;
   /** What it proves. */
   checked: Proof | undefined;
+  /** The key of the access token whose possession it proves to us: to oidc-provider it is a bearer token. */
+  token?: string | undefined;
 }
 
 /** What is known about the credentials of a request while oidc-provider checks them. */

@@ -243,8 +243,6 @@ function assertionsApart(provider: Provider): void {
   const recorded = new WeakMap<object, Set<string>>();
   Object.defineProperty(model, "unique", {
     async value(iss: string, jti: string, exp: number) {
-      // At userinfo a proof is good for its minute: nothing is written there.
-      if (Provider.ctx?.oidc.route === "userinfo") return true;
       const own = recorded.get(Provider.ctx ?? model) ?? new Set();
       const name = `${iss} ${jti}`;
       if (own.has(name)) return true;

@@ -33,8 +33,8 @@ export function isKeyFor(key: Readonly<Record<string, unknown>>, algorithm: unkn
 /** The members of private and symmetric keys (RFC 7518 section 6). */
 const PRIVATE = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"] as const;
 
-/** What is wrong with a key, completing "jwks.keys[0] …"; `undefined` if nothing is. */
-export function clientKeyProblem(key: unknown): string | undefined {
+/** {@link clientKeyProblem}, as far as its members say it without an import. */
+export function clientKeyFormProblem(key: unknown): string | undefined {
   if (typeof key !== "object" || key === null || Array.isArray(key)) return "must be an object";
   if (PRIVATE.some((name) => Object.hasOwn(key, name)))
     return "must be a public key: the private one stays with the client";
@@ -47,9 +47,16 @@ export function clientKeyProblem(key: unknown): string | undefined {
   if (use !== undefined && use !== "sig") return "must be for signatures";
   if (alg !== undefined && !type.algorithms.some((each) => each === alg))
     return `must be for ${type.algorithms.join(" or ")}`;
-  if (kid !== undefined && !isText(kid)) return "must have a text as kid";
+  return kid !== undefined && !isText(kid) ? "must have a text as kid" : undefined;
+}
+
+/** What is wrong with a key, completing "jwks.keys[0] …"; `undefined` if nothing is. */
+export function clientKeyProblem(key: unknown): string | undefined {
+  const problem = clientKeyFormProblem(key);
+  if (problem !== undefined) return problem;
   try {
-    const { asymmetricKeyDetails } = createPublicKey({ format: "jwk", key: pick(members, type.members) });
+    const stored = storedClientKey(key as Readonly<Record<string, unknown>>);
+    const { asymmetricKeyDetails } = createPublicKey({ format: "jwk", key: stored });
     const bits = asymmetricKeyDetails?.modulusLength;
     return bits !== undefined && bits < MIN_RSA_BITS ? `must have at least ${MIN_RSA_BITS} bits` : undefined;
   } catch {

@@ -1,7 +1,7 @@
 /** What a DPoP proof has to say (RFC 9449 section 4.3), in one pass without I/O. Loaded with the first proof. */
 import { constants, createPublicKey, hash, type KeyObject, verify } from "node:crypto";
 import { errors } from "oidc-provider";
-import { clientKeyProblem, isKeyFor } from "../../accounts/clients/client-keys.ts";
+import { clientKeyFormProblem, clientKeyProblem, isKeyFor } from "../../accounts/clients/client-keys.ts";
 import { isObject, isTooDeep, MAX_JSON_LEVELS } from "../../core/untrusted-json.ts";
 import type { Proof } from "../exchange.ts";
 
@@ -33,11 +33,23 @@ const refuse = (what: string): Error => new errors.InvalidDpopProof(`the DPoP pr
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** @param isNonce whether this service has made the nonce a short time ago. */
+/**
+ * Keys that were imported, by thumbprint: a client has one for long, and the import takes half as long as a signature. What
+ * stands for a key is all of it, so nobody else can have its thumbprint.
+ */
+export type ImportedKeys = Map<string, KeyObject>;
+
+const MAX_KEYS = 1_000;
+
+/**
+ * @param isNonce whether this service has made the nonce a short time ago.
+ * @param keys the latest last.
+ */
 export function checkProof(
   sent: string,
   { method, address, token, needsNonce }: ProvedRequest,
   isNonce: (nonce: string) => boolean,
+  keys: ImportedKeys,
 ): Proof {
   const { header, claims, signed, signature } = parsed(sent);
   const { jti, htm, htu, ath, iat, nonce } = claims;
@@ -52,12 +64,15 @@ export function checkProof(
   if (!isUnset(claims["exp"]) && !(Number(claims["exp"]) > now)) throw refuse("exp");
   if (!isUnset(claims["nbf"]) && !(Number(claims["nbf"]) <= now + MAX_AHEAD_SECONDS)) throw refuse("nbf");
   const jwk = keyOf(header);
-  if (!isSigned(header["alg"], jwk, signed, signature)) throw refuse("signature");
+  const thumbprint = thumbprintOf(jwk);
+  const key = keys.get(thumbprint) ?? imported(jwk);
+  if (!isSigned(header["alg"], key, signed, signature)) throw refuse("signature");
+  keep(keys, thumbprint, key);
   if (nonce !== undefined) {
     if (!isNonce(nonce)) throw new errors.UseDpopNonce("the nonce of the DPoP proof is too old or unknown");
   } else if (needsNonce || iat < now - MAX_AGE_SECONDS || iat > now + MAX_AHEAD_SECONDS)
     throw new errors.UseDpopNonce("the DPoP proof needs a nonce");
-  return { thumbprint: thumbprintOf(jwk), jti, ...(nonce !== undefined && { nonce }) };
+  return { thumbprint, jti, ...(nonce !== undefined && { nonce }) };
 }
 
 const isUnset = (value: unknown): boolean => value === undefined;
@@ -106,11 +121,24 @@ function withoutQuery(address: string): string | undefined {
 
 /** The public key in the header. */
 function keyOf({ jwk, alg }: Members): Readonly<Record<string, string>> {
-  if (!isObject(jwk) || !isKeyFor(jwk, alg) || clientKeyProblem(jwk) !== undefined) throw refuse("jwk");
+  if (!isObject(jwk) || !isKeyFor(jwk, alg) || clientKeyFormProblem(jwk) !== undefined) throw refuse("jwk");
   const key = jwk as Readonly<Record<string, string>>;
   const { n = "", e = "" } = key;
   if (n.length > MAX_RSA_MEMBER || e.length > MAX_EXPONENT_MEMBER) throw refuse("jwk");
   return key;
+}
+
+/** Only after all of it was checked: it is a point of the curve, or long enough. */
+function imported(jwk: Readonly<Record<string, string>>): KeyObject {
+  if (clientKeyProblem(jwk) !== undefined) throw refuse("jwk");
+  return createPublicKey({ format: "jwk", key: jwk });
+}
+
+function keep(keys: ImportedKeys, thumbprint: string, key: KeyObject): void {
+  if (keys.has(thumbprint)) return;
+  const [oldest] = keys.keys();
+  if (oldest !== undefined && keys.size >= MAX_KEYS) keys.delete(oldest);
+  keys.set(thumbprint, key);
 }
 
 /** How each algorithm verifies a signature (RFC 7518 section 3, RFC 8037 section 3.1). */
@@ -123,13 +151,7 @@ const VERIFY: Readonly<Record<string, (key: KeyObject, signed: Buffer, signature
 };
 
 /** Whether the key has signed it. The algorithm fits the key. */
-function isSigned(
-  alg: unknown,
-  jwk: Readonly<Record<string, string>>,
-  signed: string,
-  signature: Buffer,
-): boolean {
-  const key = createPublicKey({ format: "jwk", key: jwk });
+function isSigned(alg: unknown, key: KeyObject, signed: string, signature: Buffer): boolean {
   return VERIFY[String(alg)]?.(key, Buffer.from(signed), signature) ?? false;
 }
 

@@ -55,6 +55,7 @@ export function createProofs({
   const now = (): number => Math.floor(clock.now() / 1000);
   const nonceOf = (time: string): string => `${time}.${hmac(key, `nonce ${time}`).slice(0, 22)}`;
   let checking: Promise<Pick<typeof ProofModule, "checkProof">> | undefined;
+  const keys: ProofModule.ImportedKeys = new Map();
   let known: { readonly since: number; readonly isNeeded: Promise<boolean> } | undefined;
   events.on("client.changed", () => (known = undefined));
 
@@ -80,7 +81,7 @@ export function createProofs({
     const { deployment, path, proof } = exchange;
     const { checkProof } = await (checking ??= import("./proof.ts"));
     const address = deployment.url + path;
-    proof.checked = checkProof(proof.sent, { method, address, token, needsNonce }, isNonce);
+    proof.checked = checkProof(proof.sent, { method, address, token, needsNonce }, isNonce, keys);
     return proof.checked;
   }
 
