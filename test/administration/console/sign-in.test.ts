@@ -3,6 +3,9 @@ import { once } from "node:events";
 import { request } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "@jest/globals";
+import { derivedPages } from "../../../administration/console/derived/pages.ts";
+import { LOOKS, OWN_PAGES, supportLooks } from "../../../administration/console/pages.ts";
+import { TABLES } from "../../../administration/tables.ts";
 import { Browser } from "../../../testing/browser/browser.ts";
 import { ADA, startService } from "../../flows/running-service.ts";
 import { openConsole, OPERATORS, type RunningConsole, serveConsole } from "./console-visitor.ts";
@@ -303,6 +306,27 @@ describe("a form counts", () => {
     expect(await isThere()).toBe(false);
     expect(await send(browser, { origin: console.url }, {})).toBe(303);
     expect(await isThere()).toBe(true);
+  });
+
+  it("at no address without its own token, whatever the page and the action [D-ADM-121]", async () => {
+    const { configuration } = console.running.service;
+    const looks = { ...LOOKS, ...supportLooks({ configuration } as Parameters<typeof supportLooks>[0]) };
+    const pages = [...OWN_PAGES, ...derivedPages(TABLES, looks)].filter(({ post }) => post !== undefined);
+    expect(pages.length).toBeGreaterThan(10);
+    const browser = await console.open("administrator", "/groups?do=create");
+    const cookie = browser.jar.header(browser.url);
+    const stolen = token(browser);
+    for (const { path } of pages)
+      for (const fields of [{}, { csrf: "" }, { csrf: stolen }, { csrf: stolen, action: "remove" }]) {
+        const place = path.replaceAll(/:\w+/gu, OPERATORS.viewer.sub);
+        const answer = await fetch(console.url + place, {
+          method: "POST",
+          redirect: "manual",
+          body: new URLSearchParams(fields),
+          headers: { cookie, origin: console.url },
+        });
+        expect([place, fields, answer.status]).toEqual([place, fields, 403]);
+      }
   });
 });
 
