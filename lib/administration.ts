@@ -35,6 +35,7 @@ export function createServiceAdministration(
     ...services,
     perform,
     hourly,
+    tokensEnding: (seconds) => tokens.endingWithin(seconds),
     health,
     mayOpenConsole: (account) => operators.mayOpenConsole(account),
   });

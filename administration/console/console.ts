@@ -19,8 +19,9 @@ import { createSignInSessions } from "../../provider/sessions/sessions.ts";
 import type { Surface } from "../exchange.ts";
 import { type Noun, TABLES } from "../tables.ts";
 import { derivedPages, type Tables } from "./derived/pages.ts";
+import type { HealthParts } from "./health.ts";
 import { framedPage, isEnough, type Outside, outsidePage } from "./frame.ts";
-import { LOOKS, OWN_PAGES, supportLooks } from "./pages.ts";
+import { LOOKS, ownPages, supportLooks } from "./pages.ts";
 import {
   ANY_ACTION,
   type ConsoleAnswer,
@@ -58,6 +59,7 @@ export type ConsoleParts = Pick<
 > & {
   readonly perform: Perform;
   readonly hourly: Pick<HourlyLimits, "left">;
+  readonly tokensEnding: HealthParts["tokensEnding"];
   readonly health: ConsoleRequest["health"];
   readonly mayOpenConsole: SignInParts["mayOpenConsole"];
   /** Default: the tables of operations. */
@@ -104,7 +106,7 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
     consoles,
     url,
   );
-  const table = [...OWN_PAGES, ...derivedPages(tables, { ...LOOKS, ...supportLooks(parts) })];
+  const table = [...ownPages(parts), ...derivedPages(tables, { ...LOOKS, ...supportLooks(parts) })];
   const find = createFind(table);
   const secure = url.startsWith("https:");
   const readBody = createBodyReader();

@@ -1,5 +1,9 @@
 /** The health of the service: first whether anything needs somebody, then everything that was looked at. */
+import { hasSecondFactor } from "../../accounts/factors/factor.ts";
+import { fullName } from "../../accounts/names.ts";
 import { pagesOf } from "../../core/pages.ts";
+import type { PageServices } from "../../interactions/services.ts";
+import { shortened } from "./derived/values.ts";
 import type { SigningKey } from "../../accounts/operations/keys.ts";
 import type { ReceiverReport } from "../../notifier/receiver-operations.ts";
 import type { ConsolePage, ConsoleRequest } from "./request.ts";
@@ -16,13 +20,26 @@ interface Check {
 
 const WEEK_SECONDS = 604_800;
 
-export const healthPage: ConsolePage = {
+/** What the page looks at besides what requests can read. */
+export type HealthParts = Pick<PageServices, "configuration" | "storage"> & {
+  /** How many administration tokens end within so many seconds. */
+  readonly tokensEnding: (seconds: number) => Promise<number>;
+};
+
+export const healthPage = (parts: HealthParts): ConsolePage => ({
   path: "/health",
   entry: "health",
   role: "viewer",
   async get(request) {
     const { t } = request;
-    const checks = [...(await partsOf(request)), ...(await receiversOf(request)), ...(await keysOf(request))];
+    const found = await Promise.all([
+      partsOf(request),
+      receiversOf(request),
+      keysOf(request),
+      operatorsOf(request, parts),
+      tokensOf(request, parts),
+    ]);
+    const checks = found.flat();
     const waiting = checks.filter(({ tone }) => tone !== "good");
     const isBad = waiting.some(({ tone }) => tone === "bad");
     return {
@@ -41,7 +58,34 @@ export const healthPage: ConsolePage = {
       },
     };
   },
-};
+});
+
+/** Operators whom the console does not let in. */
+async function operatorsOf(
+  { t, opens }: ConsoleRequest,
+  { configuration, storage }: HealthParts,
+): Promise<Check[]> {
+  const checks: Check[] = [];
+  for (const sub of Object.keys(configuration.operators)) {
+    const account = await storage.directory.findAccount(sub);
+    if (account === undefined || hasSecondFactor(account)) continue;
+    const name = shortened(fullName(account) || account.email);
+    checks.push({
+      tone: "warning",
+      text: t("admin.health.operator", { name }),
+      detail: "",
+      href: opens("people") ? `/people/${segmentOf(sub)}` : "",
+    });
+  }
+  return checks;
+}
+
+async function tokensOf({ t }: ConsoleRequest, { tokensEnding }: HealthParts): Promise<Check[]> {
+  const count = await tokensEnding(WEEK_SECONDS);
+  return count === 0
+    ? []
+    : [{ tone: "warning", text: t("admin.health.tokens", { count }), detail: "tokens list", href: "" }];
+}
 
 async function partsOf({ t, health }: ConsoleRequest): Promise<Check[]> {
   const { parts } = await health();

@@ -4,7 +4,7 @@ import { CLIENTS } from "./clients.ts";
 import type { Look } from "./derived/pages.ts";
 import { SECTIONS } from "./entries.ts";
 import { isEnough } from "./frame.ts";
-import { healthPage } from "./health.ts";
+import { type HealthParts, healthPage } from "./health.ts";
 import { createAuditList, createAuditRecord, exporting } from "./audit.ts";
 import type { NotificationParts } from "./notifications/actions.ts";
 import { deliveriesLook } from "./notifications/deliveries.ts";
@@ -41,7 +41,12 @@ const mePage: ConsolePage = {
   },
 };
 
-export const OWN_PAGES: readonly ConsolePage[] = [homePage, mePage, healthPage, searchPage];
+export const ownPages = (parts: HealthParts): readonly ConsolePage[] => [
+  homePage,
+  mePage,
+  healthPage(parts),
+  searchPage,
+];
 
 export const LOOKS: Readonly<Record<string, Look>> = {
   clients: CLIENTS,
