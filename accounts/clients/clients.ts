@@ -258,8 +258,15 @@ export function createClients({
     },
 
     async list({ input }) {
+      const { kind, service, disabled } = input;
       const all = (await directory.listClients()).flatMap((record) => toClient(rows, record) ?? []);
-      return pageOf(all, ({ client_id }) => client_id, input);
+      const fitting = all.filter(
+        (client) =>
+          (kind === undefined || client.kind === kind) &&
+          (service === undefined || client.service === service) &&
+          (disabled === undefined || client.disabled === disabled),
+      );
+      return pageOf(fitting, ({ client_id }) => client_id, input);
     },
 
     async update({ target: [client_id], input, caller }) {

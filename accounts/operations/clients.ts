@@ -1,7 +1,7 @@
 /** The operations on clients. */
 import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
-import { exactly } from "../arguments.ts";
+import { anyString, choice, exactly, flag } from "../arguments.ts";
 import {
   type AnyNewClient,
   clientChanges,
@@ -73,6 +73,19 @@ const CHANGES = {
 } as const;
 const ANY = { target: ["news"], input: {} } as const;
 
+const filters = exactly({
+  /** Only clients of this kind. */
+  kind: choice(CLIENT_KINDS).exactOptional(),
+  /** Only clients of this service. */
+  service: anyString.exactOptional(),
+  /** Only clients that are disabled, or only those that are not. */
+  disabled: flag().exactOptional(),
+});
+
+/** Which clients to list. All that is given has to hold. Default: all clients. */
+export interface ClientFilter extends Readonly<z.input<typeof filters>> {}
+const clientFilter: z.ZodType<ClientFilter, ClientFilter> = filters;
+
 function shownClient({ kinds, settings }: ClientRows): z.ZodType<Client> {
   const answers = Object.entries<Setting>(settings).flatMap(([name, { value, shown = value }]) =>
     shown === null ? [] : [[name, shown instanceof z.ZodOptional ? shown.unwrap() : shown] as const],
@@ -131,10 +144,10 @@ export function clientOperations(rows: ClientRows) {
       ...READS,
       effect: "list",
       target: [],
-      input: NONE,
+      input: clientFilter,
       output: client,
       columns: ["client_id", "kind", "service", "name", "first_party", "disabled"],
-      example: { target: [], input: {} },
+      example: { target: [], input: { service: "news", disabled: false } },
     }),
     /**
      * Changes the given settings of a client.

@@ -2,6 +2,7 @@
 import { timeZones } from "../../interactions/look/time-zone.ts";
 import { CLIENTS } from "./clients.ts";
 import type { Look } from "./derived/pages.ts";
+import { APIS, GROUPS, PORTALS, SERVICES } from "./directory.ts";
 import { SECTIONS } from "./entries.ts";
 import { isEnough } from "./frame.ts";
 import { type HealthParts, healthPage } from "./health.ts";
@@ -9,6 +10,7 @@ import { createAuditList, createAuditRecord, exporting } from "./audit.ts";
 import type { NotificationParts } from "./notifications/actions.ts";
 import { deliveriesLook } from "./notifications/deliveries.ts";
 import { receiversLook } from "./notifications/receivers.ts";
+import { KEYS } from "./keys.ts";
 import { peopleLook, type PeopleParts } from "./people/person.ts";
 import { createSearchList, searchPage } from "./people/search.ts";
 import type { ConsolePage } from "./request.ts";
@@ -50,13 +52,11 @@ export const ownPages = (parts: HealthParts): readonly ConsolePage[] => [
 
 export const LOOKS: Readonly<Record<string, Look>> = {
   clients: CLIENTS,
-  services: { columns: ["name", "key", "group"] },
-  groups: { columns: ["name", "key"] },
-  portals: { columns: ["name", "key"] },
-  keys: {
-    without: ["rotate", "retire"],
-    commands: ["sign-in-service keys rotate signing", "sign-in-service keys retire KID --now"],
-  },
+  apis: APIS,
+  services: SERVICES,
+  groups: GROUPS,
+  portals: PORTALS,
+  keys: KEYS,
 };
 
 /** The pages of support: people, the audit, and notifications. */

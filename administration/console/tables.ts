@@ -36,10 +36,28 @@ export interface Table {
   readonly empty: string;
 }
 
+/** What a page says first: what is wrong, since when, and what helps. */
+export interface Verdict {
+  readonly tone: "bad" | "warning";
+  readonly title: string;
+  readonly texts: readonly string[];
+  readonly help?: { readonly href: string; readonly label: string };
+}
+
 export interface Fact {
   readonly label: string;
   readonly value: ShownValue;
   readonly note?: string;
+}
+
+/** A part of a record's page. */
+export interface Section {
+  readonly id: string;
+  readonly title: string;
+  readonly link?: { readonly href: string; readonly label: string };
+  readonly tables?: readonly Table[];
+  readonly facts?: readonly Fact[];
+  readonly texts?: readonly string[];
 }
 
 /** A text of ours, or of people. */

@@ -1,4 +1,5 @@
 /** The page of an operation: the form for its input, or the confirmation that it needs, and what it answers once. */
+import { randomBytes } from "node:crypto";
 import { type AnyRow, membersOf } from "../../../accounts/operations/operation.ts";
 import {
   InvalidArgument,
@@ -46,6 +47,10 @@ export interface Acting {
   readonly arrange?: (fields: readonly ConsoleField[], filled: Form | undefined) => Locals;
   /** Members that have to be filled in here, although the operation can do without. */
   readonly required?: readonly string[];
+  /** The same, where it depends on what was sent. */
+  readonly needs?: (form: Form) => readonly string[];
+  /** Why it can't be done now: instead of a form. */
+  readonly blocked?: string;
   /** What identifies the record to people, who type it before something large is done. Default: its identifier. */
   readonly typed?: string;
   /** What the next page says. Default: that it was done. */
@@ -62,6 +67,8 @@ export interface Acting {
 
 /** The member in which a person types what identifies the record. */
 const TYPED = "typed";
+/** The hidden field that names the request: sent again, it makes no second secret. */
+const ONCE = "once";
 
 /** Whether what is made is named by the person, as `key`. */
 const isNamed = ({ effect, target, path }: AnyRow): boolean =>
@@ -125,6 +132,7 @@ interface Refused {
 export function formAnswer(request: ConsoleRequest, acting: Acting, refused?: Refused): ConsoleAnswer {
   const { t, path, here: to } = request;
   const { noun, verb, row, name, tag } = acting;
+  if (acting.blocked !== undefined) return blockedAnswer(request, acting, acting.blocked);
   const isStale = refused?.status === 412;
   const entered = allFields(request, acting, refused?.filled);
   const fields = isStale ? withWhatIsNow(request, entered, allFields(request, acting)) : entered;
@@ -144,6 +152,8 @@ export function formAnswer(request: ConsoleRequest, acting: Acting, refused?: Re
       csrf: request.token(to, Object.hasOwn(membersOf(row), "action") ? ANY_ACTION : ""),
       // Whoever has seen what it is now may send it again.
       tag: (isStale ? undefined : refused?.filled.get("tag")) ?? tag ?? "",
+      once:
+        row.secret === undefined ? "" : (refused?.filled.get(ONCE) ?? randomBytes(16).toString("base64url")),
       fields,
       groups: [...Map.groupBy(fields, ({ group }) => group)].map(([legend, inner]) => ({
         legend,
@@ -172,6 +182,20 @@ export function formAnswer(request: ConsoleRequest, acting: Acting, refused?: Re
   };
 }
 
+/** Nothing is drawn that would only be refused. */
+function blockedAnswer(request: ConsoleRequest, acting: Acting, why: string): ConsoleAnswer {
+  const { t, path } = request;
+  const { noun, verb, name } = acting;
+  return {
+    kind: "page",
+    view: "console-text",
+    heading: verbLabel(t, noun, verb),
+    ...(name !== undefined && { lead: name }),
+    crumbs: crumbsOf(request, acting),
+    locals: { texts: [why], next: { href: path, label: t("admin.back", { name: name ?? "" }) } },
+  };
+}
+
 function crumbsOf({ t, path }: ConsoleRequest, { entry, name, target }: Acting): readonly Crumb[] {
   const list = { label: nameOf(t, entry), href: `/${entry}` };
   return target.length === 0 || name === undefined ? [list] : [list, { label: name, href: path }];
@@ -189,19 +213,26 @@ export async function actAnswer(request: ConsoleRequest, acting: Acting, form: F
     formAnswer(request, acting, { filled: form, problems, status });
   if (row.confirm === "typed" && form.get(TYPED)?.trim() !== typedName(acting))
     return refuse([{ fields: [TYPED], text: t("admin.typed.wrong", { what: oneOf(t, noun) }) }], 422);
-  const missing = (acting.required ?? []).filter((name) => (form.get(name) ?? "").trim() === "");
+  const needed = [...(acting.required ?? []), ...(acting.needs?.(form) ?? [])];
+  const missing = needed.filter((name) => (form.get(name) ?? "").trim() === "");
   if (missing.length > 0)
     return refuse(
-      missing.map((name) => ({ fields: [name], text: t("admin.problem.required") })),
+      missing.map((name) => {
+        const text = t("admin.problem.required");
+        const label = fields.find((field) => field.name === name)?.label ?? name;
+        return { fields: [name], text, label: `${label}: ${text}` };
+      }),
       422,
     );
   const about = isNamed(row) ? row.target.map((name) => form.get(name)?.trim() ?? "") : target;
   const tag = form.get("tag") ?? "";
+  const once = row.secret === undefined ? "" : (form.get(ONCE) ?? "");
   try {
     const performed = perform(noun, verb, {
       target: about,
       input: inputFrom(row, form, { record, without: acting.leaves?.(form), clock: request }),
       ...(tag !== "" && { ifMatch: tag }),
+      ...(once !== "" && { idempotencyKey: once }),
     });
     const { goesOn } = acting;
     const done = goesOn === undefined ? await performed : await briefly(performed, goesOn.onDefect);
@@ -233,8 +264,9 @@ export async function actAnswer(request: ConsoleRequest, acting: Acting, form: F
       return refuse([{ fields: [error.field], text: t(error.message) }], 422);
     if (error instanceof InvalidArgument) return refuse(problemsAt(t, fields, error.problems), 422);
     if (!(error instanceof SignInError) || isOfPage(error)) throw error;
+    if (error.code === "secret_already_shown") return shownAnswer(request, acting);
     const taken =
-      error.code === "already_exists" ? (fields.find(({ required }) => required)?.name ?? "") : "";
+      error.code === "already_exists" ? (fields.find(({ name }) => IDENTITIES.has(name))?.name ?? "") : "";
     const references = error instanceof StillReferenced ? error.references.join(", ") : "";
     const text = refusalText(t, error.code, { what: oneOf(t, noun), references });
     return refuse([{ fields: taken === "" ? [] : [taken], text }], error.code === "stale" ? 412 : 422);
@@ -254,6 +286,25 @@ const WAIT_MS = 3_000;
 /** The outcome; `undefined` when it goes on in the background, and the page does not wait any longer. */
 export const briefly = <T>(work: Promise<T>, onDefect: (error: unknown) => void): Promise<T | undefined> =>
   within(WAIT_MS, work, () => void work.catch(onDefect));
+
+/** Members that name what is made. */
+const IDENTITIES: ReadonlySet<string> = new Set(["client_id", "key", "identifier"]);
+
+/** The answer to a form with a secret that is sent again, as reloading its page does. */
+function shownAnswer(request: ConsoleRequest, acting: Acting): ConsoleAnswer {
+  const { t, path } = request;
+  return {
+    kind: "page",
+    view: "console-text",
+    heading: t("admin.secret.shown"),
+    crumbs: crumbsOf(request, acting),
+    status: 409,
+    locals: {
+      texts: [t("admin.problem.secret_already_shown")],
+      next: { href: path, label: t("admin.secret.on") },
+    },
+  };
+}
 
 /** What the page as a whole answers, rather than its form. */
 const PAGE_CODES: ReadonlySet<string> = new Set([

@@ -4,6 +4,7 @@ import { type AnyRow, membersOf } from "../../../accounts/operations/operation.t
 import type { ArgumentProblem } from "../../../core/errors.ts";
 import type { Translator } from "../../../core/texts.ts";
 import type { Form, FormProblem } from "../../../interactions/forms.ts";
+import { kebab } from "../../tables.ts";
 import { OPERATION_TEXTS, plainText } from "../../operation-texts.ts";
 import { type FormClock, localOf, secondsOf } from "../local-time.ts";
 import { choiceLabel, memberLabel } from "./values.ts";
@@ -173,10 +174,7 @@ export function fieldsOf(
         kind === "time" ? t("admin.zoned", { label: memberLabel(t, inner), zone }) : memberLabel(t, inner),
       kind,
       required,
-      hint: [
-        chosen[name] === undefined ? hintOf(t, about, name) : "",
-        HOW.has(kind) ? t(`admin.how.${kind}`) : "",
-      ]
+      hint: [hintOf(t, about, name, chosen[name] !== undefined), HOW.has(kind) ? t(`admin.how.${kind}`) : ""]
         .filter(Boolean)
         .join(" "),
       options:
@@ -191,11 +189,14 @@ export function fieldsOf(
   });
 }
 
-/** The hint in the language; in English, the comment of the member is one. */
-function hintOf(t: Translator, about: string, name: string): string {
+/** The hint in the language; in English, the comment of the member is one, unless there is a choice. */
+function hintOf(t: Translator, about: string, name: string, isChosen: boolean): string {
   const inner = name.split(".").at(-1) ?? name;
-  const key = [`admin.hint.${name}`, `admin.hint.${inner}`].find((each) => t.has(each));
+  const [noun = ""] = about.split(".");
+  const keys = [`admin.hint.${noun}.${name}`, `admin.hint.${name}`, `admin.hint.${inner}`];
+  const key = keys.find((each) => t.has(each));
   if (key !== undefined) return t(key);
+  if (isChosen) return "";
   const comment = OPERATION_TEXTS.operations[about]?.members?.[name];
   return comment !== undefined && t.locale.startsWith("en") ? plainText(comment) : "";
 }
@@ -305,6 +306,36 @@ function isSame(inner: Readonly<Record<string, unknown>>, was: unknown): boolean
     was !== null &&
     Object.entries(inner).every(([name, value]) => JSON.stringify(value) === JSON.stringify(before.get(name)))
   );
+}
+
+const SHELL_WORD = /^[\w@%+=:,./-]+$/u;
+
+/** A word of a command for a POSIX shell. */
+const quoted = (word: string): string =>
+  SHELL_WORD.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+
+/** What a member's option takes, by its kind: a value, each of its lines, or a file. */
+function argumentsOf(kind: ConsoleField["kind"], value: string): readonly string[] {
+  if (kind === "json" || kind === "map") return ["FILE"];
+  return kind === "list" || kind === "lists" ? linesIn(value) : [value];
+}
+
+/** The command that does what a form says, an option a line. Nothing that is secret is an argument. */
+export function commandOf(
+  words: string,
+  fields: readonly Pick<ConsoleField, "name" | "kind" | "value">[],
+): string {
+  const options = fields
+    .filter(({ kind, value }) => kind !== "secret" && value.trim() !== "")
+    .flatMap(({ name, kind, value }) => {
+      // What is inside a member is a file.
+      const [member = "", inner] = name.split(".");
+      if (inner !== undefined) return [`--${kebab(member)} FILE`];
+      const isList = kind === "list" || kind === "lists";
+      const option = kebab(isList ? member.replace(/s$/u, "") : member);
+      return argumentsOf(kind, value).map((argument) => `--${option} ${quoted(argument)}`);
+    });
+  return [`sign-in-service ${words}`, ...new Set(options)].join(" \\\n  ");
 }
 
 /** The problems of a refused input, at their fields. */

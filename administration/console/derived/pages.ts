@@ -8,22 +8,18 @@ import { NotFound } from "../../../core/errors.ts";
 import type { Form } from "../../../interactions/forms.ts";
 import type { ConsoleAnswer, ConsolePage, ConsoleRequest, ConsoleRole, HeadAction } from "../request.ts";
 import { actAnswer, type Acting, addressOf, formAnswer } from "./act.ts";
-import { listAnswer } from "./list.ts";
+import { listAnswer, type ListLook } from "./list.ts";
 import type { FieldLook } from "./fields.ts";
-import { type OfferedAction, recordAnswer } from "./record.ts";
+import { type OfferedAction, recordAnswer, type RecordLook } from "./record.ts";
 import { shortened, type Showing } from "./values.ts";
 import { verbLabel } from "./words.ts";
 
 export type Tables = Readonly<Record<string, AnyTable>>;
 
 /** What a kind of record adds to what its rows say. */
-export interface Look {
+export interface Look extends ListLook, RecordLook {
   /** The entry of its pages, and their address. Default: the noun. */
   readonly entry?: string;
-  /** The columns of the list. Default: those of the row. */
-  readonly columns?: readonly string[];
-  /** Commands for those. */
-  readonly commands?: readonly string[];
   /** Operations that the pages do not offer: they are commands to copy, or parts of other pages. */
   readonly without?: readonly string[];
   /** A view of its own for an operation, and what it prints. */
@@ -85,10 +81,10 @@ function pagesOf(noun: string, { rows }: AnyTable, look: Look): readonly Console
           entry,
           row: list,
           identifier: find === undefined ? undefined : identifier,
-          ...(look.columns && { columns: look.columns }),
-          ...(look.commands && { commands: look.commands }),
+          look,
           actions,
           showing: showingIn(request),
+          options: await referencesIn(request, list),
         });
       },
       post: (request, form) =>
@@ -113,12 +109,13 @@ function pagesOf(noun: string, { rows }: AnyTable, look: Look): readonly Console
         if (acting !== undefined) return opening(request, acting);
         // What lies inside a record is done where it is shown.
         const actions = onRecord
-          .filter(([verb, { target }]) => target.length === 1 && isPossible(verb, found.record))
+          .filter(([verb, { target }]) => target.length === 1 && isPossible(verb, found.record, look))
           .map(([verb, row]) => offer(request, verb, row));
         if (look.record !== undefined) return look.record(request, { record: found.record, actions });
         return recordAnswer(request, { noun, entry }, found.record, {
           actions,
           showing: showingIn(request),
+          look,
         });
       },
       post: async (request, form) =>
@@ -138,7 +135,8 @@ const mayDo = ({ operator }: ConsoleRequest, row: AnyRow): boolean => allows(ope
 const showingIn = ({ t, moments, opens }: ConsoleRequest): Showing => ({ t, moments, opens });
 
 /** What is done twice to no end is not offered. */
-function isPossible(verb: string, record: Readonly<Record<string, unknown>>): boolean {
+function isPossible(verb: string, record: Readonly<Record<string, unknown>>, { possible }: Look): boolean {
+  if (possible?.(verb, record) === false) return false;
   if (verb === "enable") return record["disabled"] === true;
   if (verb === "disable") return record["disabled"] !== true;
   if (verb === "resume") return record["paused"] !== false;

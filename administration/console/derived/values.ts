@@ -85,7 +85,7 @@ export function shownValue(
     return { kind: "time", iso, relative, text };
   }
   if (Array.isArray(value)) return shownList(t, value as unknown[], inTable);
-  if (typeof value === "object") return shownList(t, linesOf(value), inTable);
+  if (typeof value === "object") return shownList(t, linesOf(t, value), inTable);
   const whole = typeof value === "string" ? value : JSON.stringify(value);
   const text = shortened(whole);
   const entry = REFERENCES.get(name);
@@ -133,14 +133,15 @@ function shownList(t: Translator, values: readonly unknown[], inTable: boolean):
 }
 
 /** The members of an object inside a record. */
-function linesOf(value: object): string[] {
+function linesOf(t: Translator, value: object): string[] {
   return Object.entries(value).map(([name, each]) => {
     const text = Array.isArray(each)
       ? each.join(", ")
       : typeof each === "string"
         ? each
         : JSON.stringify(each);
-    return `${name}: ${text}`;
+    // A name may be an identifier of somebody.
+    return `${t.has(`admin.member.${name}`) ? memberLabel(t, name) : name}: ${text}`;
   });
 }
 
