@@ -11,6 +11,7 @@ import { totpCode } from "../../testing/totp-code.ts";
 /** The pages, by the name of their pictures. */
 export const CONSOLE_PAGES: Readonly<Record<string, string>> = {
   people: "/people",
+  person: "/people/5a1c0de0-0ada-4ada-8ada-1815121018ad",
   clients: "/clients",
   client: "/clients/news",
   "client-disabled": "/clients/tv",
@@ -33,6 +34,7 @@ export const CONSOLE_PAGES: Readonly<Record<string, string>> = {
   receivers: "/receivers",
   receiver: "/receivers/service:1",
   audit: "/audit",
+  "audit-export": "/audit?do=export&since=1h",
   keys: "/keys",
   health: "/health",
   me: "/me",

@@ -5,7 +5,7 @@ import { segmentOf } from "../request.ts";
 import { nameOf } from "../entries.ts";
 import type { Cell, Table, Verdict } from "../tables.ts";
 import { type FieldLook, fieldsOf } from "./fields.ts";
-import { choiceLabel, memberLabel, type Showing, shownValue } from "./values.ts";
+import { choiceLabel, memberLabel, type Showing, shownValue, type ShownValue } from "./values.ts";
 
 /** A record as a list has it. */
 export type Item = Readonly<Record<string, unknown>>;
@@ -126,12 +126,16 @@ async function tableOf(
       return {
         cells: columns.map((name, i): Cell => {
           const cell = cells[name] ?? { value: shownValue(showing, name, item[name], { inTable: true }) };
-          return i === 0 ? Object.assign({}, cell, link) : cell;
+          return i === 0 ? Object.assign({}, cell, link, link && { value: unlinked(cell.value) }) : cell;
         }),
       };
     }),
   };
 }
+
+/** A value inside the link of its row. */
+const unlinked = (value: ShownValue): ShownValue =>
+  value.kind === "link" ? { kind: "text", text: value.text } : value;
 
 function columnsOf({ row, look, identifier }: ListOf): readonly string[] {
   const chosen = look.columns ?? row.columns;

@@ -47,6 +47,9 @@ const IDENTIFIERS: ReadonlySet<string> = new Set([
   "user_id",
 ]);
 
+/** The beginning of these is enough to tell one from the others. */
+const RANDOM = /^[\w-]{30,}$/u;
+
 const TIME = /(?:^|_)(?:at|from|until|since)$/;
 
 /** Code points of a text of people. */
@@ -91,7 +94,7 @@ export function shownValue(
   const entry = REFERENCES.get(name);
   const href = entry === undefined ? "" : recordHref(opens, entry, whole);
   if (href !== "") return { kind: "link", text, href };
-  if (IDENTIFIERS.has(name)) return { kind: "id", text };
+  if (IDENTIFIERS.has(name)) return { kind: inTable && RANDOM.test(text) ? "short" : "id", text };
   if (STATES.has(name)) return { kind: "badge", text: choiceLabel(t, name, text), tone: toneOf(text) };
   if (t.has(`admin.choice.${name}.${text}`) || t.has(`admin.choice.${text}`))
     return { kind: "text", text: choiceLabel(t, name, text) };
