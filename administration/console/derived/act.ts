@@ -1,5 +1,6 @@
 /** The page of an operation: the form for its input, or the confirmation that it needs, and what it answers once. */
 import { randomBytes } from "node:crypto";
+import { checked } from "../../../accounts/arguments.ts";
 import { type AnyRow, membersOf } from "../../../accounts/operations/operation.ts";
 import {
   InvalidArgument,
@@ -213,17 +214,13 @@ export async function actAnswer(request: ConsoleRequest, acting: Acting, form: F
     formAnswer(request, acting, { filled: form, problems, status });
   if (row.confirm === "typed" && form.get(TYPED)?.trim() !== typedName(acting))
     return refuse([{ fields: [TYPED], text: t("admin.typed.wrong", { what: oneOf(t, noun) }) }], 422);
-  const needed = [...(acting.required ?? []), ...(acting.needs?.(form) ?? [])];
-  const missing = needed.filter((name) => (form.get(name) ?? "").trim() === "");
-  if (missing.length > 0)
-    return refuse(
-      missing.map((name) => {
-        const text = t("admin.problem.required");
-        const label = fields.find((field) => field.name === name)?.label ?? name;
-        return { fields: [name], text, label: `${label}: ${text}` };
-      }),
-      422,
-    );
+  const missing = missingIn(t, acting, fields, form);
+  if (missing.length > 0) {
+    // Everything that is wrong is said at once.
+    const problems = readableProblems(request, acting, fields, form);
+    const others = problems.filter(({ fields: [name] }) => !missing.some((each) => each.fields[0] === name));
+    return refuse([...missing, ...others], 422);
+  }
   const about = isNamed(row) ? row.target.map((name) => form.get(name)?.trim() ?? "") : target;
   const tag = form.get("tag") ?? "";
   const once = row.secret === undefined ? "" : (form.get(ONCE) ?? "");
@@ -304,6 +301,39 @@ function shownAnswer(request: ConsoleRequest, acting: Acting): ConsoleAnswer {
       next: { href: path, label: t("admin.secret.on") },
     },
   };
+}
+
+/** The members that have to be filled in here, and are not. */
+function missingIn(
+  t: Translator,
+  { required = [], needs }: Acting,
+  fields: readonly ConsoleField[],
+  form: Form,
+): readonly FormProblem[] {
+  const needed = [...required, ...(needs?.(form) ?? [])];
+  const empty = needed.filter((name) => (form.get(name) ?? "").trim() === "");
+  return empty.map((name) => {
+    const text = t("admin.problem.required");
+    const label = fields.find((field) => field.name === name)?.label ?? name;
+    return { fields: [name], text, label: `${label}: ${text}` };
+  });
+}
+
+/** What the row says of the input, before anything is done. */
+function readableProblems(
+  request: ConsoleRequest,
+  { row, record, leaves }: Acting,
+  fields: readonly ConsoleField[],
+  form: Form,
+): readonly FormProblem[] {
+  try {
+    checked("input", row.input, inputFrom(row, form, { record, without: leaves?.(form), clock: request }));
+    return [];
+  } catch (error) {
+    if (error instanceof InvalidArgument) return problemsAt(request.t, fields, error.problems);
+    if (error instanceof UnreadableField) return [{ fields: [error.field], text: request.t(error.message) }];
+    throw error;
+  }
 }
 
 /** What the page as a whole answers, rather than its form. */
