@@ -4,7 +4,7 @@ import { request } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { derivedPages } from "../../../administration/console/derived/pages.ts";
-import { LOOKS, OWN_PAGES, supportLooks } from "../../../administration/console/pages.ts";
+import { LOOKS, ownPages, supportLooks } from "../../../administration/console/pages.ts";
 import { TABLES } from "../../../administration/tables.ts";
 import { Browser } from "../../../testing/browser/browser.ts";
 import { ADA, startService } from "../../flows/running-service.ts";
@@ -310,8 +310,11 @@ describe("a form counts", () => {
 
   it("at no address without its own token, whatever the page and the action [D-ADM-121]", async () => {
     const { configuration } = console.running.service;
-    const looks = { ...LOOKS, ...supportLooks({ configuration } as Parameters<typeof supportLooks>[0]) };
-    const pages = [...OWN_PAGES, ...derivedPages(TABLES, looks)].filter(({ post }) => post !== undefined);
+    const parts = { configuration } as Parameters<typeof supportLooks>[0] & Parameters<typeof ownPages>[0];
+    const looks = { ...LOOKS, ...supportLooks(parts) };
+    const pages = [...ownPages(parts), ...derivedPages(TABLES, looks)].filter(
+      ({ post }) => post !== undefined,
+    );
     expect(pages.length).toBeGreaterThan(10);
     const browser = await console.open("administrator", "/groups?do=create");
     const cookie = browser.jar.header(browser.url);
