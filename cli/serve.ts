@@ -28,7 +28,7 @@ Environment: PORT, HOST, LOG_LEVEL.`,
       { form: "--demo", about: "runs the demo, unless there is a --config" },
       {
         form: "--port N",
-        about: "port to listen on; the demo also uses the two ports after it; 0 for free ports",
+        about: "port to listen on; the demo also uses the three ports after it; 0 for free ports",
       },
       {
         form: "--host HOST",

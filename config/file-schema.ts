@@ -3,7 +3,7 @@ import { z } from "zod";
 import { described } from "./documented-schema.ts";
 import { isListenAddress, LISTEN_FORM } from "./value-forms.ts";
 
-/** The default port of the server. The demo also uses the two ports after it. */
+/** The default port of the server. The demo also uses the three ports after it. */
 export const DEFAULT_PORT = 3000;
 
 /** `port`, `host` and `seed`. */

@@ -35,6 +35,7 @@ import {
   RoleRequired,
 } from "./request.ts";
 import { refusedView } from "./refused.ts";
+import { notificationTodo } from "./notifications/actions.ts";
 import { createConsoleSessions } from "./session.ts";
 import { CALLBACK_PATH, createConsoleSignIn, deploymentOf, type SignInParts } from "./sign-in.ts";
 import type { HourlyLimits } from "../limits.ts";
@@ -170,7 +171,22 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
     return new Set(open);
   }
 
-  function show(request: ConsoleRequest, page: ConsolePage | undefined, view: ConsoleView): void {
+  /** What waits for somebody, by entry. A page is not refused because the numbers beside it can't be read. */
+  async function todoFor(open: ReadonlySet<string>): Promise<ReadonlyMap<string, number>> {
+    if (!open.has("deliveries")) return new Map();
+    try {
+      return new Map(await notificationTodo(parts.storage));
+    } catch (error) {
+      if (!(error instanceof StorageUnavailable)) throw error;
+      return new Map();
+    }
+  }
+
+  async function show(
+    request: ConsoleRequest,
+    page: ConsolePage | undefined,
+    view: ConsoleView,
+  ): Promise<void> {
     const { ctx, operator, query, now, zone, token } = request;
     const open = openTo(operator);
     const { status, retryAfter } = view;
@@ -181,7 +197,7 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
         tokens: { find: token("/search"), signOut: token(SIGN_OUT) },
         open,
         entry: page?.entry,
-        todo: new Map<string, number>(),
+        todo: await todoFor(open),
         find: find("/search") !== undefined && operator.who.role !== "deliveries" ? "" : undefined,
         environment,
         account: `${deployment.url}/account`,
@@ -224,8 +240,12 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
   }
 
   /** An error as a page of the console. */
-  function refuse(request: ConsoleRequest, page: ConsolePage | undefined, error: unknown): void {
-    show(request, page, refusedView(request, page?.entry, error));
+  async function refuse(
+    request: ConsoleRequest,
+    page: ConsolePage | undefined,
+    error: unknown,
+  ): Promise<void> {
+    await show(request, page, refusedView(request, page?.entry, error));
   }
 
   async function act(request: ConsoleRequest, found: Found | undefined): Promise<void> {

@@ -59,6 +59,9 @@ const PLACED: ReadonlySet<string> = new Set(
   SECTIONS.flatMap(({ entries }) => entries.map(({ name }) => name)),
 );
 
+/** A larger number says no more to anybody. */
+export const MOST_TODO = 99;
+
 /** A section of the sidebar as the view prints it. */
 export interface ShownSection {
   readonly name: string;
@@ -69,7 +72,7 @@ export interface ShownSection {
     readonly icon: string;
     readonly current: boolean;
     /** Waiting work. */
-    readonly todo: { readonly count: number; readonly label: string } | undefined;
+    readonly todo: { readonly count: string; readonly label: string } | undefined;
   }[];
 }
 
@@ -102,7 +105,13 @@ export function sidebar(
           label: nameOf(t, entry.name),
           icon: entry.icon,
           current: entry.name === current,
-          todo: count > 0 ? { count, label: t(`admin.todo.${entry.name}`) } : undefined,
+          todo:
+            count > 0
+              ? {
+                  count: count > MOST_TODO ? `${MOST_TODO}+` : String(count),
+                  label: t(`admin.todo.${entry.name}`),
+                }
+              : undefined,
         };
       }),
   })).filter(({ entries }) => entries.length > 0);

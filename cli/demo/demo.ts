@@ -17,10 +17,11 @@ interface DemoOrigins {
   readonly server: string;
   readonly client: string;
   readonly receiver: string;
+  readonly console: string;
 }
 
 /** The configuration of the demo at these origins. */
-export function demoConfig({ server, client, receiver }: DemoOrigins): Promise<ConfigFile> {
+export function demoConfig({ server, client, receiver }: Omit<DemoOrigins, "console">): Promise<ConfigFile> {
   const moved: unknown = JSON.parse(readFileSync(DEMO_FILE, "utf8"), (_key, value: unknown) =>
     typeof value === "string"
       ? value.replace(SERVER, server).replace(CLIENT, client).replace(RECEIVER, receiver)
@@ -33,7 +34,7 @@ export function demoConfig({ server, client, receiver }: DemoOrigins): Promise<C
 export async function banner(
   { accounts, configuration }: SignInService,
   seed: Seed,
-  { client, receiver }: Partial<DemoOrigins>,
+  { client, receiver, console: administration = "" }: Partial<DemoOrigins>,
 ): Promise<string> {
   const { oauth2, openid } = configuration.deployments;
   const [user] = seed?.accounts ?? [];
@@ -48,6 +49,7 @@ export async function banner(
     ["OAuth 2.0", oauth2?.url ?? ""],
     ["OpenID Connect", openid?.url ?? ""],
     ["Deliveries", `${oauth2?.url ?? ""}/account/deliveries`],
+    ["Console", `${administration} (add an authenticator app or a passkey to the account first)`],
     ...(receiver === undefined ? [] : [["Receiver", `${receiver} (prints each notification here)`]]),
     ["Mail", `${oauth2?.url ?? ""}${MAILBOX_PATH} (what the service sends to people)`],
     ["Health", `${oauth2?.url ?? ""}/health`],

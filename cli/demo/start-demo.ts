@@ -1,6 +1,7 @@
-/** `serve --demo`: a server, a client and a receiver on three consecutive ports. */
+/** `serve --demo`: a server, a client, a receiver and the console on four consecutive ports. */
 import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
+import Koa from "koa";
 import { pino, type Logger } from "pino";
 import type { Environment } from "../../config/environment.ts";
 import { databaseFile } from "../../config/storage-address.ts";
@@ -68,6 +69,7 @@ interface Ports {
   readonly server: Listener;
   readonly client: Listener | undefined;
   readonly receiver: Listener | undefined;
+  readonly console: Listener;
 }
 
 /** @throws CommandFailure if one of the ports isn't available. */
@@ -82,6 +84,7 @@ async function takePorts(
     server: await opened.listen(first, host),
     client: client ? await opened.listen(after(1), host) : undefined,
     receiver: receiver && (await opened.listen(after(2), HERE, { drainMs: RECEIVER_DRAIN_MS })),
+    console: await opened.listen(after(3), HERE),
   };
 }
 
@@ -112,6 +115,19 @@ function startClient(
   listener.serve(listenerOf(createClient(settings, controls)));
 }
 
+/**
+ * The console beside the service. Without `admin` in the configuration, the page of deliveries stays where the client links to. Nobody
+ * waits a day with a factor that they have just added to try it out.
+ */
+function serveConsole(listener: Listener, url: string, service: SignInService): void {
+  listener.serve(listenerOf(new Koa().use(service.administration({ url }))));
+  service.events.on("account.changed", ({ sub, action }) => {
+    if (action === "account.app_added" || action === "account.passkey_added")
+      // Only operators have to wait.
+      service.operators.confirm(sub).catch(() => undefined);
+  });
+}
+
 /** The demo logs warnings only, because it prints what users need. */
 function createLogger({ logLevel }: Environment): Logger {
   const level = logLevel === "info" ? "warn" : logLevel;
@@ -120,7 +136,7 @@ function createLogger({ logLevel }: Environment): Logger {
 
 /** Starts the demo and prints its addresses. */
 export async function startDemo(opened: Opened, asked: DemoStart): Promise<void> {
-  const { server, client, receiver } = await takePorts(opened, asked);
+  const { server, client, receiver, console: administration } = await takePorts(opened, asked);
   const origins = {
     // Browsers create no passkeys for IP addresses.
     server: `http://localhost:${server.port}`,
@@ -138,8 +154,11 @@ export async function startDemo(opened: Opened, asked: DemoStart): Promise<void>
   const mailbox = mailboxFor(file.configuration);
   const { service, answer } = opened.add(await Generation.open(file, { logger, mailbox }));
   server.serve(answer);
+  const console = `http://localhost:${administration.port}`;
+  serveConsole(administration, console, service);
   if (client !== undefined) startClient(client, origins.client, { service, seed, faults });
   const beside = {
+    console,
     ...(client && { client: origins.client }),
     ...(receiver && { receiver: origins.receiver }),
   };

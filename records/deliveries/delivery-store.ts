@@ -248,6 +248,13 @@ export function createDeliveryStore(access: LaneAccess, positions: Positions): D
       const [count = 0] = await access.store.count([{ ...DELIVERY.where("waiting", receiver), limit: most }]);
       return count;
     },
+    async countParked(most) {
+      const receivers = await access.receivers();
+      const parked = await access.store.count(
+        receivers.map(({ receiver }) => Object.assign(DELIVERY.where("parked", receiver), { limit: most })),
+      );
+      return parked.reduce((sum, count) => sum + count, 0);
+    },
     recent: (spans) => recent(access, spans),
     oldestDeletions: () => oldestDeletions(access),
     watch: (onChange) => access.store.watch?.(WATCHED_DELIVERY_KINDS, onChange) ?? (() => undefined),

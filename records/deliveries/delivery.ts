@@ -263,6 +263,8 @@ export interface DeliveryStore {
   counts(): Promise<ReceiverCounts[]>;
   /** How many deliveries wait for a receiver, at most `most`. */
   countWaiting(receiver: string, most: number): Promise<number>;
+  /** How many are parked, of all receivers. The count of each stops at `most`. */
+  countParked(most: number): Promise<number>;
   /**
    * The deliveries of all receivers in spans of this length that end now, the oldest span first. Counts index entries, so
    * that it stays fast whatever was stored.

@@ -11,6 +11,7 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import { atEnd, beforeTests, newFolder } from "../closing.ts";
 import { signedIn } from "../flows/clients.ts";
 import { listen, OPERATOR, startService, storageIn } from "../flows/running-service.ts";
+import { PRODUCTION } from "../config/refusals.ts";
 import { enter, openConsole, OPERATORS, SECRET, serveConsole } from "./console/console-visitor.ts";
 import { startAdministered } from "./listener-stage.ts";
 
@@ -60,12 +61,15 @@ describe("the console", () => {
     expect(items[0]).toMatchObject({ subject: sub, outcome: "success" });
   });
 
-  it("opens at once in the demo", async () => {
+  it.each<[string, SignInServiceConfig, string]>([
+    ["at once in the demo", { deployments: { openid: { url: "http://127.0.0.1:1" } } }, "yes"],
+    ["after a day in production, whatever that is called", PRODUCTION, "factor_too_new"],
+  ])("opens %s", async (_when, config, answer) => {
     await addApp();
     const { accounts } = running.service;
     const configuration = readConfiguration({
-      deployments: { openid: { url: "http://127.0.0.1:1" } },
-      admin: { url: "http://127.0.0.1:2", environment: "demo" },
+      ...config,
+      admin: { url: "https://admin.example", environment: "demo" },
       operators: { [sub]: "support" },
     });
     const demo = createOperators({
@@ -74,7 +78,7 @@ describe("the console", () => {
       configuration,
       storage: running.storage,
     });
-    await expect(demo.mayOpenConsole({ sub })).resolves.toBe("yes");
+    await expect(demo.mayOpenConsole({ sub })).resolves.toBe(answer);
   });
 
   it("lets nobody in with a new factor, and everybody whose factor was confirmed [D-ADM-93]", async () => {

@@ -9,7 +9,7 @@ let demo: Running;
 let client: string;
 
 beforeAll(async () => {
-  const port = await freePorts(3);
+  const port = await freePorts(4);
   client = `http://localhost:${port + 1}/`;
   demo = start("cli/main.ts", { args: ["serve", "--demo", "--port", `${port}`] });
   await demo.until(/Ctrl\+C stops it/);

@@ -26,7 +26,7 @@ interface Written {
 
 /** A configuration in memory, with one account, and one client on the next port. */
 async function write(change: (config: Record<string, unknown>, written: Written) => void): Promise<Written> {
-  const port = await freePorts(3);
+  const port = await freePorts(4);
   const url = `http://localhost:${port}`;
   const written = { file: join(folder, `${port}.json`), port, url, next: `http://localhost:${port + 1}` };
   const config = { ...configuration(url), storage: "sqlite::memory:", port };
@@ -148,7 +148,7 @@ describe("--config FILE", () => {
 
 describe("the file of docs/getting-started.md", () => {
   it("starts the server, the client and the receiver of its seed, and a service of another example", async () => {
-    const port = await freePorts(3);
+    const port = await freePorts(4);
     const block = blocks().find(
       ({ name, info }) => name.startsWith("docs/getting-started.md") && info === "json",
     );

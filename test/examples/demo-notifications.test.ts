@@ -1,6 +1,7 @@
 /** Notifications in the demo: changes in the client, receivers that print and fail, the console. */
 import { afterEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
+import { totpCode } from "../../testing/totp-code.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
 interface Demo {
@@ -16,7 +17,7 @@ afterEach(async () => {
 });
 
 async function startDemo(...args: readonly string[]): Promise<Demo> {
-  const port = await freePorts(3);
+  const port = await freePorts(4);
   const running = start("cli/main.ts", { args: ["serve", "--demo", "--port", `${port}`, ...args] });
   demos.push(running);
   await running.until(/Ctrl\+C stops it/);
@@ -102,6 +103,29 @@ describe("the demo's notifications", () => {
     await browser.get(demo.client);
     expect(await press(browser, "mend")).toBe("Notifications succeed again.");
     await demo.running.until(/service:3 {2}PROFILE_CHANGED/);
+  });
+
+  it("has a console, which opens as soon as its user has an authenticator app", async () => {
+    const demo = await startDemo();
+    const [, address = ""] = /Console +(\S+)/.exec(demo.running.output()) ?? [];
+    const ada = { username: "ada", password: "lovelace-1843" };
+    const browser = await new Browser().get(demo.console.replace("deliveries", "sign-in-methods/new-app"));
+    await browser.submit(browser.form("password"), ada);
+    const withAction = (action: string) =>
+      browser.forms().find(({ fields }) => fields.some(([, value]) => value === action));
+    await browser.submit(withAction("send"));
+    const box = demo.console.replace("account/deliveries", "dev/mail");
+    const texts = [1, 2, 3].map(async (number) => (await fetch(`${box}/${number}`)).text());
+    const mail = (await Promise.all(texts)).join("\n");
+    await browser.submit(withAction("code"), { code: /^([0-9A-Z]{8})$/m.exec(mail)?.[1] ?? "" });
+    const secret = /<code class="app-key">([^<]*)/.exec(browser.html)?.[1]?.replaceAll(" ", "") ?? "";
+    await browser.submit(withAction("app"), { code: totpCode(secret, Date.now()) });
+    const visitor = await new Browser().get(`${address}/deliveries`);
+    await visitor.submit(visitor.form("password"), ada);
+    // The next code: each works once.
+    await visitor.submit(visitor.forms()[0], { code: totpCode(secret, Date.now() + 30_000) });
+    expect([visitor.url.href, visitor.status]).toEqual([`${address}/deliveries`, 200]);
+    expect(visitor.html).toContain("Not delivered");
   });
 
   it("runs without its receiver: notifications wait until one is started with the file of the demo", async () => {

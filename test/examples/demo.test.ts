@@ -31,7 +31,7 @@ describe("npm start", () => {
   let password: string;
 
   beforeAll(async () => {
-    const port = await freePorts(3);
+    const port = await freePorts(4);
     demo = start("cli/main.ts", { args: ["serve", "--demo"], env: { PORT: String(port) } });
     await demo.until(/Ctrl\+C stops it/);
     [, client = ""] = await demo.until(/Open +(\S+)/);
@@ -73,7 +73,8 @@ describe("npm start", () => {
       .output()
       .replaceAll(new URL(server).port, "3000")
       .replaceAll(new URL(client).port, "3001")
-      .replaceAll(new URL(receiver).port, "3002");
+      .replaceAll(new URL(receiver).port, "3002")
+      .replaceAll(String(Number(new URL(server).port) + 3), "3003");
     expect(textOf("README.md")).toContain(`\`\`\`\n${printed.trim()}\n\`\`\`\n`);
     const discovery = await fetch(`${server}/openid/.well-known/openid-configuration`);
     expect(await discovery.json()).toMatchObject({ issuer: `${server}/openid` });
@@ -226,7 +227,7 @@ describe("npm start", () => {
   });
 
   it("stops when npm is stopped, although the shell of npm does not forward the signal", async () => {
-    const port = await freePorts(3);
+    const port = await freePorts(4);
     const main = join(ROOT, "cli/main.ts");
     // Plays the shell of npm: runs the server, and forwards no signals.
     const shell = start("test/examples/npm-shell.mjs", {

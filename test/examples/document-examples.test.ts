@@ -421,7 +421,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
   },
 
   async "docs/getting-started.md 8 and 9"() {
-    const port = await freePorts(3);
+    const port = await freePorts(4);
     const moved = (text: string): string =>
       text
         .replaceAll("3000", `${port}`)

@@ -32,7 +32,7 @@ export function stepsOf(document: string): readonly Step[] {
 const VALUE = /\b(?:SUB|CODE|CLIENT_SECRET|API_SECRET|JOB_SECRET|ACCESS_TOKEN)\b(?!=)/gu;
 
 /** The ports of the documents. */
-const PORTS = ["3000", "3001", "3002", "5173"];
+const PORTS = ["3000", "3001", "3002", "3003", "5173"];
 
 const literal = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\]/gu, String.raw`\$&`);
 
@@ -90,7 +90,7 @@ export class Reader {
   filled(written: string): string {
     return written
       .replaceAll(VALUE, (name) => this.values.get(name) ?? name)
-      .replaceAll(/\b(?:300[0-2]|5173)\b/gu, (port) => this.#ports.get(port) ?? port);
+      .replaceAll(/\b(?:300[0-3]|5173)\b/gu, (port) => this.#ports.get(port) ?? port);
   }
 
   /** Saves a file of the document. @param name default: the one in the document. */

@@ -8,6 +8,7 @@ import { deliveries } from "../../../notifier/operations.ts";
 import { receivers } from "../../../notifier/receiver-operations.ts";
 import { addressOf } from "../derived/act.ts";
 import type { ShownValue } from "../derived/values.ts";
+import { MOST_TODO } from "../entries.ts";
 import type { ConsoleAnswer, ConsoleRequest, HeadAction, Notice } from "../request.ts";
 import { member } from "../tables.ts";
 
@@ -90,4 +91,16 @@ export const accountValue = (request: ConsoleRequest, sub: string): ShownValue =
 export function onlyText(request: ConsoleRequest): string {
   if (may(request, "pause")) return "";
   return request.t(`admin.receiver.only.${request.operator.who.role === "support" ? "support" : "viewer"}`);
+}
+
+/** How many deliveries are parked, and how many receivers fail: every page of the console asks, so the count stops early. */
+export async function notificationTodo({
+  deliveries: store,
+}: NotificationParts["storage"]): Promise<readonly (readonly [entry: string, count: number])[]> {
+  const [parked, states] = await Promise.all([store.countParked(MOST_TODO + 1), store.receivers()]);
+  const failing = [...states.values()].filter(({ failingSince }) => failingSince !== null);
+  return [
+    ["deliveries", parked],
+    ["receivers", failing.length],
+  ];
 }

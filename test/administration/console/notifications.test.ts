@@ -116,6 +116,12 @@ describe("a receiver", () => {
     expect(listed(browser)).toEqual([id]);
     expect(browser.html).toContain("never: All attempts failed");
     expect(buttons(browser)).toEqual(["again", "resume", "test"]);
+    const todo = (entry: string): string =>
+      new RegExp(`href="/${entry}"[^]*?class="todo">(\\d+<span class="unseen"> \\w+)<`).exec(
+        browser.html,
+      )?.[1] ?? "";
+    expect(todo("deliveries")).toBe('1<span class="unseen"> parked');
+    expect(todo("receivers")).toBe('1<span class="unseen"> failing');
     // What was sent is nobody's to read.
     expect(browser.html).not.toMatch(/Mary B|mary@example/);
   });

@@ -321,7 +321,7 @@ describe("a server that can't start", () => {
   });
 
   it("refuses them in the storage too, if a demo database is used in production [D-RUN-1]", async () => {
-    const port = await freePorts(3);
+    const port = await freePorts(4);
     const demo = servers.run(["--demo", "--port", `${port}`]);
     await demo.until(/Ctrl\+C/);
     await demo.stop();

@@ -62,7 +62,7 @@ describe("a running server", () => {
   });
 
   it("listens on --port, which overrides the environment and the file", async () => {
-    const port = await freePorts(3);
+    const port = await freePorts(4);
     const file = servers.write({ ...configuration(`http://127.0.0.1:${port}`), port });
     const byEnvironment = servers.run(["--config", file], { env: { PORT: `${port + 1}` } });
     await byEnvironment.until(new RegExp(`listening on port ${port + 1} `));
