@@ -259,11 +259,14 @@ describe("the cookie", () => {
   it("is ignored when it comes twice, or was changed [D-ADM-120]", async () => {
     const browser = await console.open();
     const [cookie] = consoleCookies(browser);
+    const { value = "" } = cookie ?? {};
+    // In the middle: the last character of Base64url may hold bits that say nothing.
+    const middle = Math.floor(value.length / 2);
+    const changed = value.slice(0, middle) + (value[middle] === "A" ? "B" : "A") + value.slice(middle + 1);
     const sent = await Promise.all(
-      [
-        `${cookie?.name}=${cookie?.value}; ${cookie?.name}=${cookie?.value}`,
-        `${cookie?.name}=${cookie?.value.slice(0, -2)}AA`,
-      ].map((header) => fetch(`${console.url}/clients`, { redirect: "manual", headers: { cookie: header } })),
+      [`${cookie?.name}=${value}; ${cookie?.name}=${value}`, `${cookie?.name}=${changed}`].map((header) =>
+        fetch(`${console.url}/clients`, { redirect: "manual", headers: { cookie: header } }),
+      ),
     );
     expect(sent.map(({ status }) => status)).toEqual([303, 303]);
     expect(cookie?.value).not.toContain(OPERATORS.administrator.sub);
