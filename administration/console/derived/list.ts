@@ -72,6 +72,7 @@ export async function listAnswer(request: ConsoleRequest, list: ListOf): Promise
     kept.delete(without);
     return kept.size === 0 ? path : `${path}?${kept}`;
   };
+  const first = actions.find(({ isPrimary }) => isPrimary);
   return {
     kind: "page",
     view: "console-list",
@@ -90,12 +91,10 @@ export async function listAnswer(request: ConsoleRequest, list: ListOf): Promise
       })),
       table: {
         ...(await tableOf(request, list, items)),
-        empty: t(isPart ? "admin.list.nothing" : emptyKey(request, entry)),
+        empty: t(isPart ? "admin.list.nothing" : emptyKey(request, entry, first !== undefined)),
       },
       // Nothing matches: without filters something may. Nothing is there: the first one is made here.
-      emptyNext: isPart
-        ? { href: path, label: t("admin.filter.removeAll") }
-        : actions.find(({ isPrimary }) => isPrimary),
+      emptyNext: isPart ? { href: path, label: t("admin.filter.removeAll") } : first,
       commands: look.commands ?? [],
       first: after === undefined ? "" : addressWith({}),
       next: next === null ? "" : addressWith({ after: next }),
@@ -103,9 +102,9 @@ export async function listAnswer(request: ConsoleRequest, list: ListOf): Promise
   };
 }
 
-/** "No clients yet.", or the same without a name for a new kind of record. */
-function emptyKey({ t }: ConsoleRequest, entry: string): string {
-  return t.has(`admin.list.empty.${entry}`) ? `admin.list.empty.${entry}` : "admin.list.empty";
+/** "No clients yet. Register the first one.", unless the role makes none, or nobody has words for a new kind of record. */
+function emptyKey({ t }: ConsoleRequest, entry: string, mayMake: boolean): string {
+  return mayMake && t.has(`admin.list.empty.${entry}`) ? `admin.list.empty.${entry}` : "admin.list.empty";
 }
 
 async function tableOf(

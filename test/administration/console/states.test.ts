@@ -122,7 +122,9 @@ describe("an empty list", () => {
   it("leads to what makes the first one, and a filtered one to the list without filters [D-ADM-245]", async () => {
     const console = await openConsole();
     const browser = await console.open("administrator", "/groups");
-    expect(browser.html).toMatch(/class="empty">There is nothing here yet\. <a href="\/groups\?do=create"/);
+    expect(browser.html).toMatch(
+      /class="empty">No groups yet\. Create the first one\. <a href="\/groups\?do=create"/,
+    );
     await browser.get(`${console.url}/invitations?state=accepted`);
     expect(browser.html).toMatch(
       /class="empty">Nothing matches\. <a href="\/invitations">Remove all filters/,
