@@ -19,8 +19,9 @@ import { createSignInSessions } from "../../provider/sessions/sessions.ts";
 import type { Surface } from "../exchange.ts";
 import { type Noun, TABLES } from "../tables.ts";
 import { derivedPages, type Tables } from "./derived/pages.ts";
-import type { HealthParts } from "./health.ts";
+import { type HealthParts, watchRefusals } from "./health.ts";
 import { framedPage, isEnough, type Outside, outsidePage } from "./frame.ts";
+import { keysTodo } from "./keys.ts";
 import { LOOKS, ownPages, supportLooks } from "./pages.ts";
 import {
   ANY_ACTION,
@@ -71,11 +72,15 @@ export type ConsoleParts = Pick<
 export function consoleSurface(parts: ConsoleParts): Surface {
   const { admin } = parts.configuration;
   const consoles = new Map<string, Surface>();
+  const refusals = watchRefusals(parts);
   return async (ctx) => {
     const { url } = ctx.administration;
     let found = consoles.get(url);
     if (found === undefined) {
-      found = createConsole(parts, { url, environment: admin?.environment ?? environmentOf(url) });
+      found = createConsole(
+        { ...parts, refusals },
+        { url, environment: admin?.environment ?? environmentOf(url) },
+      );
       consoles.set(url, found);
     }
     await found(ctx);
@@ -94,7 +99,10 @@ export interface ConsoleOptions {
   readonly environment: string;
 }
 
-export function createConsole(parts: ConsoleParts, { url, environment }: ConsoleOptions): Surface {
+export function createConsole(
+  parts: ConsoleParts & Pick<HealthParts, "refusals">,
+  { url, environment }: ConsoleOptions,
+): Surface {
   const { configuration, clock, health, keys, onDefect, pages, perform, tables = TABLES } = parts;
   const purpose = (name: string) =>
     keys.forms.map((key) => deriveKey(hmac(key, name), `sign-in-service ${name}`));
@@ -172,10 +180,16 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
   }
 
   /** What waits for somebody, by entry. A page is not refused because the numbers beside it can't be read. */
-  async function todoFor(open: ReadonlySet<string>): Promise<ReadonlyMap<string, number>> {
-    if (!open.has("deliveries")) return new Map();
+  async function todoFor(
+    request: ConsoleRequest,
+    open: ReadonlySet<string>,
+  ): Promise<ReadonlyMap<string, number>> {
     try {
-      return new Map(await notificationTodo(parts.storage));
+      const [notifications, ending] = await Promise.all([
+        open.has("deliveries") ? notificationTodo(parts.storage) : [],
+        open.has("keys") ? keysTodo(request) : undefined,
+      ]);
+      return new Map([...notifications, ...(ending === undefined ? [] : [ending])]);
     } catch (error) {
       if (!(error instanceof StorageUnavailable)) throw error;
       return new Map();
@@ -197,7 +211,7 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
         tokens: { find: token("/search"), signOut: token(SIGN_OUT) },
         open,
         entry: page?.entry,
-        todo: await todoFor(open),
+        todo: await todoFor(request, open),
         find: find("/search") !== undefined && operator.who.role !== "deliveries" ? "" : undefined,
         environment,
         account: `${deployment.url}/account`,

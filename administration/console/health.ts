@@ -1,11 +1,14 @@
 /** The health of the service: first whether anything needs somebody, then everything that was looked at. */
 import { hasSecondFactor } from "../../accounts/factors/factor.ts";
 import { fullName } from "../../accounts/names.ts";
+import type { Page } from "../../accounts/operations/operation.ts";
 import { pagesOf } from "../../core/pages.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { ServiceEmitter } from "../../core/events.ts";
 import type { PageServices } from "../../interactions/services.ts";
 import { shortened } from "./derived/values.ts";
-import type { SigningKey } from "../../accounts/operations/keys.ts";
 import type { ReceiverReport } from "../../notifier/receiver-operations.ts";
+import { endingKeys, signingKeys } from "./keys.ts";
 import type { ConsolePage, ConsoleRequest } from "./request.ts";
 import { segmentOf } from "./request.ts";
 
@@ -24,7 +27,51 @@ const WEEK_SECONDS = 604_800;
 export type HealthParts = Pick<PageServices, "configuration" | "storage"> & {
   /** How many administration tokens end within so many seconds. */
   readonly tokensEnding: (seconds: number) => Promise<number>;
+  readonly refusals: () => Refusals;
 };
+
+/** Requests for administration that this process did not grant: without a right to it, or as one too many. */
+interface Refusals {
+  readonly refused: number;
+  readonly limited: number;
+}
+
+const HOUR_MS = 3_600_000;
+/** The alert SignInAdministrationRefused has the same number, for a quarter of an hour. */
+const MOST_REFUSED = 50;
+
+/** Counts, by hour, what the administration refuses. @returns what it has refused in the last 24 hours. */
+export function watchRefusals({
+  events,
+  clock,
+}: {
+  readonly events: ServiceEmitter;
+  readonly clock: Clock;
+}): HealthParts["refusals"] {
+  let hours: readonly ({ readonly hour: number } & Refusals)[] = [];
+  const lately = () => {
+    const hour = Math.floor(clock.now() / HOUR_MS);
+    return { hour, hours: hours.filter((each) => each.hour > hour - 24) };
+  };
+  events.on("administration.answered", ({ status }) => {
+    if (![401, 403, 429].includes(status)) return;
+    const now = lately();
+    const last = now.hours.at(-1);
+    const { refused, limited } = last?.hour === now.hour ? last : { refused: 0, limited: 0 };
+    const isLimit = status === 429;
+    hours = [
+      ...now.hours.filter(({ hour }) => hour !== now.hour),
+      { hour: now.hour, refused: refused + (isLimit ? 0 : 1), limited: limited + (isLimit ? 1 : 0) },
+    ];
+  });
+  return () => {
+    const counted = lately().hours;
+    return {
+      refused: counted.reduce((sum, { refused }) => sum + refused, 0),
+      limited: counted.reduce((sum, { limited }) => sum + limited, 0),
+    };
+  };
+}
 
 export const healthPage = (parts: HealthParts): ConsolePage => ({
   path: "/health",
@@ -39,7 +86,7 @@ export const healthPage = (parts: HealthParts): ConsolePage => ({
       operatorsOf(request, parts),
       tokensOf(request, parts),
     ]);
-    const checks = found.flat();
+    const checks = [...found.flat(), refusalsOf(request, parts)];
     const waiting = checks.filter(({ tone }) => tone !== "good");
     const isBad = waiting.some(({ tone }) => tone === "bad");
     return {
@@ -54,7 +101,10 @@ export const healthPage = (parts: HealthParts): ConsolePage => ({
               ? t("admin.health.well")
               : t("admin.health.needs", { count: waiting.length }),
         },
-        checks: [...waiting, ...checks.filter(({ tone }) => tone === "good")],
+        waiting,
+        // Nobody needs to read these: they are folded.
+        good: checks.filter(({ tone }) => tone === "good"),
+        checked: request.moments(request.now),
       },
     };
   },
@@ -87,10 +137,13 @@ async function tokensOf({ t }: ConsoleRequest, { tokensEnding }: HealthParts): P
     : [{ tone: "warning", text: t("admin.health.tokens", { count }), detail: "tokens list", href: "" }];
 }
 
+/** Parts that also say how much they have to do. What another part says is something to look at, such as a clock that is wrong. */
+const TALKATIVE: ReadonlySet<string> = new Set(["notifications", "receivers"]);
+
 async function partsOf({ t, health }: ConsoleRequest): Promise<Check[]> {
   const { parts } = await health();
   return Object.entries(parts).map(([name, { ok, required, detail }]) => ({
-    tone: ok ? "good" : required ? "bad" : "warning",
+    tone: !ok && required ? "bad" : !ok || (detail !== "" && !TALKATIVE.has(name)) ? "warning" : "good",
     text: t(ok ? "admin.health.part" : "admin.health.part.down", {
       part: t.has(`admin.part.${name}`) ? t(`admin.part.${name}`) : name,
     }),
@@ -99,21 +152,20 @@ async function partsOf({ t, health }: ConsoleRequest): Promise<Check[]> {
   }));
 }
 
-/** Every item of a list. */
-async function all<Item>({ perform }: ConsoleRequest, noun: string): Promise<readonly Item[]> {
-  const items: Item[] = [];
+async function allReceivers({ perform }: ConsoleRequest): Promise<readonly ReceiverReport[]> {
+  const receivers: ReceiverReport[] = [];
   const pages = pagesOf(async (after) => {
     const input = { limit: 200, ...(after !== undefined && { after }) };
-    const { result } = await perform(noun, "list", { target: [], input });
-    return result as { readonly items: readonly Item[]; readonly next: string | null };
+    const { result } = await perform("receivers", "list", { target: [], input });
+    return result as Page<ReceiverReport>;
   });
-  for await (const page of pages) items.push(...page.items);
-  return items;
+  for await (const page of pages) receivers.push(...page.items);
+  return receivers;
 }
 
 async function receiversOf(request: ConsoleRequest): Promise<Check[]> {
   const { t } = request;
-  const receivers = await all<ReceiverReport>(request, "receivers");
+  const receivers = await allReceivers(request);
   return receivers.flatMap(({ receiver, paused, failures, parked }) => {
     const href = `/receivers/${segmentOf(receiver)}`;
     const states = [
@@ -132,14 +184,19 @@ async function receiversOf(request: ConsoleRequest): Promise<Check[]> {
   });
 }
 
-/** Keys that stop to sign within a week, and have none that follows. */
 async function keysOf(request: ConsoleRequest): Promise<Check[]> {
   const { t, now } = request;
-  const keys = await all<SigningKey>(request, "keys");
-  const soon = now / 1000 + WEEK_SECONDS;
-  return keys.flatMap(({ kid, alg, state, retires_at }) => {
-    const isFollowed = keys.some((other) => other.alg === alg && other.state === "published");
-    if (state !== "signing" || retires_at === null || retires_at > soon || isFollowed) return [];
-    return [{ tone: "warning", text: t("admin.health.key", { kid }), detail: "", href: "/keys" } as const];
-  });
+  return endingKeys(await signingKeys(request), now).map(({ kid }) => ({
+    tone: "warning",
+    text: t("admin.health.key", { kid }),
+    detail: "",
+    href: "/keys",
+  }));
+}
+
+/** Somebody tries tokens, or has done as much as an hour allows. */
+function refusalsOf({ t }: ConsoleRequest, { refusals }: HealthParts): Check {
+  const { refused, limited } = refusals();
+  const tone = limited > 0 || refused > MOST_REFUSED ? "warning" : "good";
+  return { tone, text: t("admin.health.refusals", { refused, limited }), detail: "", href: "" };
 }

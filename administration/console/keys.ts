@@ -1,5 +1,6 @@
 /** The keys that sign: how each stands, what comes next, and whether one ends without another that follows. */
 import type { SigningKey } from "../../accounts/operations/keys.ts";
+import type { Page } from "../../accounts/operations/operation.ts";
 import type { Item } from "./derived/list.ts";
 import type { Look } from "./derived/pages.ts";
 import type { ConsoleRequest } from "./request.ts";
@@ -16,6 +17,17 @@ export function endingKeys(keys: readonly SigningKey[], now: number): readonly S
     const isFollowed = keys.some((other) => other.alg === alg && other.state === "published");
     return state === "signing" && retires_at !== null && retires_at <= soon && !isFollowed;
   });
+}
+
+/** The keys, all of them: there are few. */
+export async function signingKeys({ perform }: ConsoleRequest): Promise<readonly SigningKey[]> {
+  const { result } = await perform("keys", "list", { input: { limit: 200 } });
+  return (result as Page<SigningKey>).items;
+}
+
+/** What waits in the entry of the keys. */
+export async function keysTodo(request: ConsoleRequest): Promise<readonly [entry: string, count: number]> {
+  return ["keys", endingKeys(await signingKeys(request), request.now).length];
 }
 
 /** When it has come to stand as it does. */
