@@ -154,7 +154,7 @@ it.each([true, false])(
     await shown.getByLabel("Redirect addresses").fill("https://a.example/cb\nhttp://b.example/cb");
     await shown.getByRole("button", { name: "Register a client" }).click();
     await shown.locator('[role="alert"]:focus').waitFor();
-    expect(await shown.title()).toMatch(/^Problem/);
+    expect(await shown.title()).toMatch(/^Error: Register a client/);
     expect(await violations(shown)).toEqual([]);
     expect(await shown.locator("pre.command").innerText()).toContain(`--client-id ${id}`);
     await shown.getByLabel("With a generated secret").check();
