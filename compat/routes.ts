@@ -257,9 +257,8 @@ class RequestExchange implements EndpointExchange {
   form: EndpointExchange["form"] = async () => new Map();
   json: EndpointExchange["json"] = async () => undefined;
   outside: EndpointExchange["outside"];
-  readonly #koa: Context;
-  readonly #findBrowser: EndpointServices["findBrowser"];
-  #browser: Browser | undefined;
+  /** Not a private field: pages make exchanges whose prototype is this one. */
+  readonly findBrowser: () => Browser;
 
   constructor(
     koa: Context,
@@ -267,8 +266,8 @@ class RequestExchange implements EndpointExchange {
     configuration: Configuration,
     findBrowser: EndpointServices["findBrowser"],
   ) {
-    this.#koa = koa;
-    this.#findBrowser = findBrowser;
+    let browser: Browser | undefined;
+    this.findBrowser = () => (browser ??= findBrowser(koa));
     this.requestId = requestIdOf(koa.req, configuration.proxy);
     this.deployment = route.deployment;
     this.endpoint = route.endpoint;
@@ -291,7 +290,7 @@ class RequestExchange implements EndpointExchange {
 
   /** Most requests don't ask for it. */
   get browser(): Browser {
-    return (this.#browser ??= this.#findBrowser(this.#koa));
+    return this.findBrowser();
   }
 }
 
