@@ -64,7 +64,7 @@ describe("a support person", () => {
       expect(await page.getByRole("status").innerText()).toBe("The mail is on its way.");
       await page.getByRole("link", { name: "All in the audit" }).click();
       await heading(page, "Audit");
-      await page.getByText("Reset mail sent").first().waitFor();
+      await page.getByRole("table").getByText("Reset mail sent").first().waitFor();
     },
   );
 
