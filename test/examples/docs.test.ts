@@ -121,7 +121,10 @@ function unknownIn(words: readonly string[]): string[] {
   const command = COMMANDS.commands.find((each) => each.words.every((word, index) => words[index] === word));
   if (command === undefined) return [words.join(" ")];
   const known = new Set((command.options ?? []).map(({ form }) => form.split(" ")[0]));
+  // What follows `--` is no option.
+  const end = words.indexOf("--");
   return words
+    .slice(0, end === -1 ? undefined : end)
     .filter((word) => word.startsWith("--") && word !== "--help")
     .map((word) => word.replace(/=.*/, ""))
     .filter((option) => !known.has(option))

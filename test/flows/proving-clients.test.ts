@@ -6,9 +6,20 @@ import * as client from "openid-client";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { basic, send } from "../../testing/test-client.ts";
 import { APP, clientAt, signIn } from "./clients.ts";
+import { moduleIn } from "../examples/documents.ts";
 import { athOf, makeProof, newProofKey, type ProofKey } from "./proof-maker.ts";
 import { ADA, CALLBACK, NEWS, useService } from "./running-service.ts";
 import { API, ARTICLES, GRANTED, READER, registerReader, resetApis, SCOPE, VIDEOS } from "./sample-apis.ts";
+
+/** What docs/high-security.md shows. */
+interface Documented {
+  readonly refreshed: (
+    config: client.Configuration,
+    keys: client.CryptoKeyPair,
+    refreshToken: string,
+    sub: string,
+  ) => Promise<client.UserInfoResponse>;
+}
 
 let calls = 0;
 
@@ -64,7 +75,8 @@ describe.each(["ES256", "PS256", "RS256"])("openid-client with a %s key", (alg) 
       client.None(),
       local,
     );
-    const DPoP = client.getDPoPHandle(config, await client.randomDPoPKeyPair(alg));
+    const keys = await client.randomDPoPKeyPair(alg);
+    const DPoP = client.getDPoPHandle(config, keys);
     const pkceCodeVerifier = client.randomPKCECodeVerifier();
     const parameters = {
       redirect_uri: APP.redirect_uris[0] ?? "",
@@ -98,6 +110,8 @@ describe.each(["ES256", "PS256", "RS256"])("openid-client with a %s key", (alg) 
     await expect(client.refreshTokenGrant(config, next.refresh_token ?? "")).rejects.toMatchObject({
       error: "invalid_grant",
     });
+    const { refreshed } = await moduleIn<Documented>("docs/high-security.md 2", ".cache/proving-clients");
+    expect(await refreshed(config, keys, next.refresh_token ?? "", sub)).toMatchObject({ sub });
   });
 });
 
