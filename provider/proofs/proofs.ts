@@ -91,11 +91,12 @@ export function createProofs({
       if (features.dpop) return true;
       const since = performance.now();
       if (known === undefined || since - known.since > MAX_AGE_MS) {
+        const before = known?.isNeeded ?? false;
         const isNeeded = clients
           .allRecords()
           .then((all) => all.some((client) => !client.disabled && isRequired(client)))
-          // A client that needs it knows it without the document.
-          .catch(() => false);
+          // The document is there while the storage is not. A client that needs DPoP knows it without the document.
+          .catch(() => before);
         known = { since, isNeeded };
       }
       return known.isNeeded;

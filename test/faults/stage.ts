@@ -109,6 +109,8 @@ export async function openStage(config: Partial<SignInServiceConfig> = {}): Prom
       logger: pino({ level: "trace" }, { write: (line) => void log.push(line) }),
       rateLimits: plenty(),
       operators: { [OPERATOR]: "administrator" },
+      // Otherwise discovery asks the storage now and then whether a client needs it.
+      features: { dpop: true },
       // Codes are used after a fault is over.
       lifetimes: { authorizationCode: 600 },
       // Its storage calls would come between those that are counted.
