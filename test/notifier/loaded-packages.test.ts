@@ -121,6 +121,8 @@ it("a server at rest has loaded what the first page needs and password hashing, 
     "commander",
     "ejs",
     "ipaddr.js",
+    // oidc-provider signs with it.
+    "jose",
     "koa",
     "koa-compose",
     "oidc-provider",
