@@ -10,6 +10,7 @@ import { moduleIn, ROOT } from "../examples/documents.ts";
 import { freePorts } from "../examples/processes.ts";
 import { startService } from "../flows/running-service.ts";
 import { sendRaw, startAdministered } from "./listener-stage.ts";
+import { exchange, type Send, type Sent } from "./stage.ts";
 
 const running = beforeTests(() => startAdministered());
 
@@ -109,6 +110,81 @@ describe("every answer", () => {
     expect(lines.map(({ path }) => path)).toContainEqual(expect.stringMatching(/^\/administration/u));
     expect(running.log.join("")).not.toContain("ada@");
   });
+});
+
+/** A client with a token of its own, which may be limited to a service. */
+async function programOf(at = running, service?: string): Promise<Send> {
+  const limit = service === undefined ? {} : { service };
+  const { token } = await at.service.tokens.create({ role: "administrator", expires: 3_600, ...limit });
+  return (method, path, sent) => exchange(Number(new URL(at.admin).port), method, path, sent, token);
+}
+
+describe("a body", () => {
+  const large = JSON.stringify({ name: "a".repeat(10_000_000) });
+  const chunked = { "Transfer-Encoding": "chunked" };
+  const form = { "Content-Type": "application/x-www-form-urlencoded" };
+  const lists = "[".repeat(100_000) + "]".repeat(100_000);
+  const objects = `${'{"attributes":'.repeat(15_000)}1${"}".repeat(15_000)}`;
+  it.each<readonly [what: string, method: string, path: string, sent: Sent, status: number]>([
+    ["10 MB", "PATCH", "/v1/accounts/SUB", { body: large }, 413],
+    ["10 MB in pieces", "PATCH", "/v1/accounts/SUB", { body: large, headers: chunked }, 413],
+    ["10 MB to a search", "POST", "/v1/accounts/search", { body: large }, 413],
+    ["10 MB to what takes nothing", "POST", "/v1/accounts/SUB/disable", { body: large }, 413],
+    ["10 MB to no address", "POST", "/v1/nothing", { body: large }, 404],
+    ["10 MB to a page", "POST", "/people", { body: large, headers: form }, 303],
+    ["10 MB in pieces to a page", "POST", "/people", { body: large, headers: { ...form, ...chunked } }, 303],
+    ["100,000 lists", "PATCH", "/v1/accounts/SUB", { body: lists }, 400],
+    ["100,000 lists to a search", "POST", "/v1/accounts/search", { body: lists }, 400],
+    ["15,000 objects", "PATCH", "/v1/accounts/SUB", { body: objects }, 400],
+    ["15,000 objects that never end", "PATCH", "/v1/accounts/SUB", { body: objects.slice(0, -1) }, 400],
+  ])("of %s is refused, and changes nothing [D-ADM-37]", async (_what, method, path, sent, status) => {
+    const { service, ada } = running;
+    const send = await programOf();
+    const target = path.replace("SUB", ada.sub);
+    expect(await send(method, target, sent)).toMatchObject({ status });
+    expect(await service.accounts.find(ada.sub)).toEqual(ada);
+    // Nobody is told more about it than that there is no token.
+    if (path.startsWith("/v1"))
+      expect(await exchange(Number(port()), method, target, sent)).toMatchObject({ status: 401 });
+    expect(await send("GET", "/v1/keys")).toMatchObject({ status: 200 });
+  });
+});
+
+/** Where the second page begins. */
+async function positionIn(send: Send, path: string): Promise<string> {
+  const { status, body } = await send("GET", path);
+  expect([path, status, body.next]).toEqual([path, 200, expect.any(String)]);
+  return encodeURIComponent(String(body.next));
+}
+
+it("a position in a list is refused for another list, token, query or storage [D-ADM-41]", async () => {
+  const [own, other, limited] = [await programOf(), await programOf(), await programOf(running, "1")];
+  const elsewhere = await programOf(await startAdministered());
+  const accounts = await positionIn(own, "/v1/accounts?limit=1");
+  const clients = await positionIn(own, "/v1/clients?limit=1");
+  const searched = await positionIn(own, "/v1/accounts?limit=1&search=example.com");
+  const refused: readonly (readonly [send: Send, path: string])[] = [
+    [own, `/v1/services?after=${clients}`],
+    [own, `/v1/accounts?after=${clients}`],
+    [own, `/v1/audit?after=${accounts}`],
+    [own, `/v1/accounts?search=example.com&after=${accounts}`],
+    [own, `/v1/accounts?disabled=false&after=${accounts}`],
+    [own, `/v1/accounts?after=${searched}`],
+    [own, `/v1/accounts?search=example&after=${searched}`],
+    [own, `/v1/accounts?limit=1&after=${await positionIn(elsewhere, "/v1/accounts?limit=1")}`],
+    [other, `/v1/accounts?after=${accounts}`],
+    [other, `/v1/clients?after=${clients}`],
+    [other, `/v1/accounts?search=example.com&after=${searched}`],
+    [limited, `/v1/accounts?search=ada%40example.com&after=${accounts}`],
+    [limited, `/v1/clients?after=${clients}`],
+  ];
+  for (const [send, path] of refused) {
+    const { status, body } = await send("GET", path);
+    const errors = [{ parameter: "after", detail: expect.any(String) }];
+    expect([path, status, body.errors]).toEqual([path, 422, errors]);
+  }
+  for (const path of [`accounts?after=${accounts}`, `clients?after=${clients}`])
+    expect(await own("GET", `/v1/${path}`)).toMatchObject({ status: 200 });
 });
 
 describe("the origin of an application that embeds it", () => {

@@ -200,7 +200,8 @@ export async function openAdministration(
   };
 }
 
-async function exchange(
+/** Sends a request with a path exactly as it is written. */
+export async function exchange(
   port: number,
   method: string,
   path: string,

@@ -3,7 +3,8 @@ import { describe, expect, it } from "@jest/globals";
 import type { NewToken } from "../../accounts/operations/tokens.ts";
 import { TOKEN } from "../../records/administration/token-kinds.ts";
 import { TestClock } from "../../testing/test-clock.ts";
-import { beforeTests } from "../closing.ts";
+import { openOffice } from "../cli/administration-stage.ts";
+import { atEnd, beforeTests } from "../closing.ts";
 import { startAdministered } from "./listener-stage.ts";
 
 const DAY = 86_400;
@@ -190,9 +191,30 @@ describe("a token", () => {
     await expect(statusOf(token)).resolves.toBe(200);
   });
 
-  it("of another service is a stranger", async () => {
+  it("of another storage is a stranger [D-ADM-89]", async () => {
     const other = await startAdministered();
     const { token } = await other.service.tokens.create({ role: "administrator", expires: 60 });
     await expect(statusOf(token)).resolves.toBe(401);
   });
+});
+
+it("is one line of `tokens create --json`, with exactly these members [D-ADM-87]", async () => {
+  const office = await openOffice();
+  atEnd(() => office.close());
+  await office.prepare();
+  const config = ["--json", "--config", office.config];
+  for (const limit of [[], ["--service", "news"]]) {
+    const words = ["tokens", "create", "--role", "support", "--expires", "90d", ...limit];
+    const { code, out, err } = await office.here([...words, ...config]);
+    expect([code, err, out.trimEnd().split("\n")]).toEqual([0, "", [expect.any(String)]]);
+    const made = JSON.parse(out) as NewToken;
+    expect(made).toEqual({
+      id: expect.stringMatching(/^tok_[\w-]{16}$/u),
+      token: expect.stringMatching(/^sis_[\w-]{43}$/u),
+      role: "support",
+      expires_at: expect.any(Number),
+    });
+    const listed = await office.here(["tokens", "list", ...config]);
+    expect([listed.out.includes(made.id), listed.out.includes(made.token.slice(4))]).toEqual([true, false]);
+  }
 });

@@ -1,6 +1,6 @@
-import { beforeEach, expect, it } from "@jest/globals";
+import { beforeEach, expect, it, jest } from "@jest/globals";
 import { hash } from "node:crypto";
-import { wrapHashes } from "../../../accounts/passwords/hash-wrapping.ts";
+import { startHashWrapping, wrapHashes } from "../../../accounts/passwords/hash-wrapping.ts";
 import { ACCOUNT, BY_SALTED_SHA } from "../../../records/directory/directory-kinds.ts";
 import { defaults } from "../../../config/schema.ts";
 import type { Configuration } from "../../../config/configuration.ts";
@@ -99,4 +99,30 @@ it("a deleted account is not made again by its wrapped hash [D-ADM-203]", async 
   });
   await wrap(racing);
   expect(await domain.accounts.find(sub)).toBeUndefined();
+});
+
+it("the worker looks every minute for hashes to wrap, and tries again after a failure [D-ADM-203]", async () => {
+  const { sub } = await domain.accounts.import({ email: "a@b", password_hash });
+  const reported: unknown[] = [];
+  let isDown = true;
+  const storage = withCommit(domain.storage, async () => {
+    if (isDown) throw new Error("the storage is down");
+  });
+  const configuration = { passwords: defaults.passwords } as Configuration;
+  const outage = { worked: () => reported.push("worked"), failed: () => reported.push("failed") };
+  jest.useFakeTimers({ doNotFake: ["nextTick", "setImmediate", "queueMicrotask", "performance"] });
+  const wrapping = startHashWrapping({ storage, configuration, outages: () => outage });
+  try {
+    for (const outcome of ["failed", "worked"]) {
+      await jest.advanceTimersByTimeAsync(60_000);
+      while (reported.length === 0) await new Promise((resolve) => void setImmediate(resolve));
+      expect(reported.splice(0)).toEqual([outcome]);
+      isDown = false;
+    }
+  } finally {
+    jest.useRealTimers();
+    await wrapping.stop();
+  }
+  expect(await hashOf(sub)).toMatch(/^\$wrapped-sha256\$/u);
+  expect(await domain.accounts.verifyPassword(sub, PASSWORD)).toBe(true);
 });

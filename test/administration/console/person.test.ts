@@ -3,6 +3,8 @@ import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { OperatorRole } from "../../../config/operators.ts";
 import type { MailMessage } from "../../../config/mail.ts";
 import { builtInLocales } from "../../../core/texts.ts";
+import { ACCOUNT } from "../../../records/directory/directory-kinds.ts";
+import { PASSKEY } from "../../../records/factors/factor-kinds.ts";
 import {
   act,
   openConsole,
@@ -20,6 +22,7 @@ beforeAll(async () => {
     config: {
       mail: async (message) => void sent.push(message),
       interactions: { locales: ["en", "de", "pl", "uk"] },
+      providers: { google: { client_id: "news", client_secret: "the-secret-at-a-provider" } },
       accounts: { attributes: { department: { type: "text", maxLength: 200, label: "Department" } } },
     },
   });
@@ -125,14 +128,43 @@ describe("the page of a person", () => {
 
 it("shows hostile text of every field of a person as text, on every page that leads anywhere [D-ADM-256]", async () => {
   const HTML = `"><img src=x onerror="alert(1)"><!--`;
-  const { service } = console.running;
+  const { service, storage } = console.running;
+  const { directory } = service;
+  await directory.portals.put("main", { name: `Portal${HTML}` });
+  await directory.groups.put("media", { name: `Group${HTML}` });
+  const api = { name: `API${HTML}`, service: "1", scopes: { "articles:read": `Read${HTML}` } };
+  await directory.apis.put("https://api.example.com", api);
   const person = await somebody({
+    portal: "main",
     name: `Ann${HTML}`,
     surname: `Hostilesson${HTML}`,
     attributes: { department: `Sales${HTML}` },
   });
   await service.accounts.assign(person.sub, "1", 1);
-  await service.directory.services.update("1", { name: `News${HTML}` });
+  await directory.services.update("1", { name: `News${HTML}`, group: "media" });
+  // Short enough to be shown whole.
+  await service.accounts.linkIdentity(person.sub, { provider: "google", subject: "<img src=x>" });
+  await storage.records.transact(async (tx) => {
+    const account = await tx.get(ACCOUNT.ref(person.sub));
+    if (account === undefined) throw new Error("the person is gone");
+    const passkey = { user_handle: "A".repeat(43), ids: ["Zx81_Qk-a7A"] };
+    tx.put(ACCOUNT.record({ ...account, ways: { ...account.ways, passkey } }));
+    tx.create(
+      PASSKEY.record({
+        id: "Zx81_Qk-a7A",
+        sub: person.sub,
+        public_key: "AAAA",
+        counter: 0,
+        transports: [],
+        backup_eligible: true,
+        backed_up: true,
+        rp_id: "127.0.0.1",
+        name: `Phone${HTML}`,
+        added_at: 1_750_000_000,
+        last_used_at: null,
+      }),
+    );
+  });
   await service.clients.update("partner", { name: `Partner${HTML}` });
   await service.accounts.addApp(person.sub, { secret: SECRET });
   const browser = await as("administrator", "/people");
@@ -145,7 +177,13 @@ it("shows hostile text of every field of a person as text, on every page that le
     `/people/${person.sub}?do=sendReset`,
     "/clients/partner",
     "/services/1",
+    "/groups",
+    "/portals",
+    "/apis",
   ];
+  await browser.get(`${console.url}/people/${person.sub}`);
+  for (const text of ["Phone&#34;&gt;", "&lt;img src=x&gt;", "News&#34;&gt;"])
+    expect(browser.html).toContain(text);
   // Every link of every page, the pages of operations included; of records of the audit some.
   const seen = new Set(waiting);
   const wrong: unknown[] = [];

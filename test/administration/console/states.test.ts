@@ -90,6 +90,42 @@ describe("a form about what somebody else has changed", () => {
   });
 });
 
+describe("of two operators at one record, the second", () => {
+  it("keeps what was entered in every kind of form, and changes nothing [D-ADM-247]", async () => {
+    const operators = Object.values(OPERATORS).map(({ sub }) => [sub, "administrator"] as const);
+    const console = await openConsole({ config: { operators: Object.fromEntries(operators) } });
+    const { accounts, clients, directory } = console.running.service;
+    const { sub } = console.running.ada;
+    await directory.groups.put("media", { name: "Media" });
+    await directory.portals.put("main", { name: "Main" });
+    const identifier = "https://api.example.com";
+    await directory.apis.put(identifier, { name: "API", service: "1", scopes: { "articles:read": "Read" } });
+    const api = `b64:${Buffer.from(identifier).toString("base64url")}`;
+    const first = await console.open("administrator", "/clients");
+    const second = await console.open("support", "/clients");
+    for (const [path, find] of [
+      ["/groups/media", () => directory.groups.find("media")],
+      ["/portals/main", () => directory.portals.find("main")],
+      ["/services/1", () => directory.services.find("1")],
+      [`/apis/${api}`, () => directory.apis.find(identifier)],
+      ["/clients/news", () => clients.find("news")],
+      [`/people/${sub}`, () => accounts.find(sub)],
+    ] as const) {
+      for (const browser of [first, second]) await browser.get(`${console.url}${path}?do=update`);
+      await first.submit(first.form("name"), { name: "The first" });
+      expect([path, first.status]).toEqual([path, 200]);
+      const changed = await find();
+      expect(changed).toMatchObject({ name: "The first" });
+      await second.submit(second.form("name"), { name: "The <i>second</i>" });
+      expect([path, second.status]).toEqual([path, 412]);
+      expect(new Map(second.form("name").fields).get("name")).toBe("The <i>second</i>");
+      expect(second.html).toContain("In the meantime: The first");
+      expect(second.html).not.toContain("<i>");
+      expect(await find()).toEqual(changed);
+    }
+  });
+});
+
 describe("a storage that does not answer", () => {
   it("is said in the frame while the operator is known, and is no defect [D-ADM-248]", async () => {
     let isDown = false;

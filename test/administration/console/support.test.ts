@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { MailMessage } from "../../../config/mail.ts";
 import type { OperatorRole } from "../../../config/operators.ts";
 import type { Browser } from "../../../testing/browser/browser.ts";
+import { exchange } from "../stage.ts";
 import {
   act,
   openConsole,
@@ -283,6 +284,15 @@ describe("the page of a person", () => {
     expect(await post(`/people/${one.sub}?do=disable`, { csrf: right ?? "" }, "https://evil.example")).toBe(
       403,
     );
+    const url = new URL(`${console.url}/people/${one.sub}?do=disable`);
+    const headers = {
+      cookie: browser.jar.header(url),
+      origin: console.url,
+      "Content-Type": "application/x-www-form-urlencoded",
+    };
+    const large = { headers, body: `csrf=${right}&reason=${"a".repeat(10_000_000)}` };
+    const { status } = await exchange(Number(url.port), "POST", url.pathname + url.search, large);
+    expect(status).toBe(400);
     expect(await auditOf(one.sub, "account.disabled")).toEqual([]);
     expect(await post(`/people/${one.sub}?do=disable`, { csrf: right ?? "" })).toBe(303);
   });

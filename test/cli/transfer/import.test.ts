@@ -130,6 +130,20 @@ describe("accounts import", () => {
       `{"email":"p@example.com","password_hash":"$2b$15$${"a".repeat(53)}"}`,
       "invalid_argument",
     ],
+    ...[
+      ["PBKDF2", `$pbkdf2-sha256$2000001$aaaa$${"a".repeat(43)}`],
+      ["scrypt's memory", `$scrypt$ln=18,r=8,p=1$aaaa$${"a".repeat(43)}`],
+      ["scrypt's lanes", `$scrypt$ln=10,r=8,p=17$aaaa$${"a".repeat(43)}`],
+      ["Argon2's memory", `$argon2id$v=19$m=262145,t=1,p=1$${"a".repeat(22)}$${"a".repeat(43)}`],
+      ["Argon2's passes", `$argon2id$v=19$m=64,t=11,p=1$${"a".repeat(22)}$${"a".repeat(43)}`],
+    ].map(
+      ([what, hash]) =>
+        [
+          `a hash that costs too much: ${what}`,
+          `{"email":"p@example.com","password_hash":"${hash}"}`,
+          "invalid_argument",
+        ] as const,
+    ),
     [
       "a hash of no known format",
       '{"email":"p@example.com","password_hash":"5f4dcc3b5aa765d61d8327deb882cf99"}',
