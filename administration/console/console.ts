@@ -227,6 +227,7 @@ export function createConsole(
       ...languageOf(operator),
       ...(status !== undefined && { status }),
       ...(retryAfter !== undefined && { retryAfter }),
+      ...(view.script !== undefined && { script: view.script }),
     });
   }
 

@@ -73,6 +73,12 @@ export function watchRefusals({
   };
 }
 
+/** Says how old the page is. */
+const AGE_SCRIPT = `for (const time of document.querySelectorAll("[data-ticks]")) {
+  const words = new Intl.RelativeTimeFormat(document.documentElement.lang);
+  setInterval(() => (time.textContent = words.format(-Math.floor(performance.now() / 1000), "second")), 1000);
+}`;
+
 export const healthPage = (parts: HealthParts): ConsolePage => ({
   path: "/health",
   entry: "health",
@@ -93,6 +99,7 @@ export const healthPage = (parts: HealthParts): ConsolePage => ({
       kind: "page",
       view: "console-health",
       heading: t("admin.entry.health"),
+      script: AGE_SCRIPT,
       locals: {
         verdict: {
           tone: waiting.length === 0 ? "good" : isBad ? "bad" : "warning",

@@ -53,6 +53,8 @@ export interface ConsoleView {
   readonly badge?: Badge;
   /** At the end of the head: links and forms of what the page recommends. */
   readonly actions?: readonly HeadAction[];
+  /** A script of the page itself, which works without it. */
+  readonly script?: string;
   /** Everything else that the view prints. */
   readonly locals?: Locals;
   /** Default: 200. */

@@ -193,16 +193,6 @@ const kept = () => {
       });
     });
   }
-  // How long ago a page was made.
-  for (const time of all("time[data-ticks]")) {
-    const since = Date.now();
-    const format = new Intl.RelativeTimeFormat(document.documentElement.lang);
-    setInterval(() => {
-      const seconds = Math.round((Date.now() - since) / 1e3);
-      time.textContent =
-        seconds < 60 ? format.format(-seconds, "second") : format.format(-Math.floor(seconds / 60), "minute");
-    }, 1e3);
-  }
   for (const form of all("form[data-again][hidden]")) {
     const [path, again] = JSON.parse(kept().signInAgain ?? "[]");
     if (path !== form.getAttribute("action")) continue;
