@@ -1,11 +1,12 @@
 /**
  * `npm run screens` takes a picture of every page and every mail in Chromium, by language, theme and width, and writes a contact sheet:
- * `screens/index.html`. Names after `--` limit it to pages whose names contain one: `npm run screens -- login`. The name `documents`
- * takes the pictures of README.md and docs/.
+ * `screens/index.html`. Names after `--` limit it to pages whose names contain one: `npm run screens -- login`. The pages of the console
+ * come from a service that runs, and their names begin with `console-`. The name `documents` takes the pictures of README.md and docs/.
  */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { chromium, type Page } from "playwright-core";
+import { CONSOLE_PAGES, openSampleConsole } from "./console.ts";
 import type { Screen } from "./mails.ts";
 import { LANGUAGES, screenMails, screenPages, screens } from "./pages.ts";
 
@@ -23,6 +24,15 @@ const DOCUMENT_PICTURES = [
   ["login-providers", [480, 760], "providers.png"],
   ["provider-link", [480, 800], "provider-link.png"],
   ["account-methods-linked", [900, 700], "linked-accounts.png"],
+] as const;
+/** Pictures of the console in docs/images: the page, the size of the window, and the scheme. A picture ends with the window. */
+const CONSOLE_PICTURES = [
+  ["person", [1280, 800], "light"],
+  ["person", [390, 844], "dark"],
+  ["health", [1280, 560], "light"],
+  ["clients", [1280, 560], "light"],
+  ["deliveries", [1280, 720], "dark"],
+  ["deliveries", [390, 844], "light"],
 ] as const;
 
 interface Shot {
@@ -56,6 +66,46 @@ async function shoot(page: Page, screen: Screen): Promise<Shot[]> {
     }
   }
   return shots;
+}
+
+/** Takes the pictures of the console: those of the sheet, and those of docs/. */
+async function shootConsole(names: readonly string[], isForDocuments: boolean): Promise<Shot[]> {
+  const shots: Shot[] = [];
+  const sample = await openSampleConsole();
+  const page = await browser.newPage();
+  const show = async (
+    name: string,
+    language: string,
+    [width, height]: readonly [number, number],
+    theme: Shot["theme"],
+  ) => {
+    const url = new URL(`${sample.url}${CONSOLE_PAGES[name] ?? "/"}`);
+    url.searchParams.set("lang", language);
+    await page.setViewportSize({ width, height });
+    await page.emulateMedia({ colorScheme: theme });
+    await page.goto(url.href);
+  };
+  try {
+    await sample.enter(page);
+    for (const name of names)
+      for (const language of LANGUAGES)
+        for (const width of WIDTHS)
+          for (const theme of THEMES) {
+            const file = `console-${name}-${language}-${width}-${theme}.png`;
+            await show(name, language, [width, width === 390 ? 844 : 800], theme);
+            await page.screenshot({ path: join(OUT, file), fullPage: true });
+            shots.push({ screen: `console-${name}`, language, theme, width, file });
+          }
+    for (const [name, size, theme] of isForDocuments ? CONSOLE_PICTURES : []) {
+      await show(name, "en", size, theme);
+      const device = size[0] === 390 ? "phone" : "desk";
+      await page.screenshot({ path: join(ROOT, `docs/images/console-${name}-${device}-${theme}.png`) });
+    }
+    return shots;
+  } finally {
+    await page.close();
+    await sample.close();
+  }
 }
 
 /** The sheet: a row for each page and language, a column for each theme and width. */
@@ -111,8 +161,13 @@ try {
   const page = await browser.newPage();
   const shots: Shot[] = [];
   for (const screen of all) shots.push(...(await shoot(page, screen)));
+  const isForDocuments = wanted.length === 0 || wanted.includes("documents");
+  const names = Object.keys(CONSOLE_PAGES).filter(
+    (name) => wanted.length === 0 || wanted.some((each) => `console-${name}`.includes(each)),
+  );
+  if (names.length > 0 || isForDocuments) shots.push(...(await shootConsole(names, isForDocuments)));
   writeFileSync(join(OUT, "index.html"), sheet(shots));
-  if (wanted.length === 0 || wanted.includes("documents")) {
+  if (isForDocuments) {
     const [login] = screens(screenPages({ locales: ["en", "pl"] }));
     await page.setViewportSize({ width: 760, height: 680 });
     await page.emulateMedia({ colorScheme: "light" });
