@@ -132,7 +132,7 @@ describe("the built-in views", () => {
           String.raw`^include\("provider-button", \{ provider(?:: providers\.last, described: "again")? \}\)$`,
           String.raw`^include\("account-method", \{ method \}\)$`,
           String.raw`^include\("console-value", \{ value(?:: cell(?:\.value)?|: each\.(?:when|receiver|answer))? \}\)$`,
-          String.raw`^include\("console-(?:cell|table|facts)", \{ (?:cell|table|facts(?:: chapter\.facts|: identifiers)?) \}\)$`,
+          String.raw`^include\("console-(?:cell|table|verdict|facts)", \{ (?:cell|table|verdict|facts(?:: chapter\.facts|: identifiers)?) \}\)$`,
           String.raw`^include\("console-field", \{ field(?:: typed)? \}\)$`,
           String.raw`^include\("field-problem", \{ name: (?:"\w+"|field\.name) \}\)$`,
         ].join("|"),
