@@ -21,7 +21,7 @@ import { type Noun, TABLES } from "../tables.ts";
 import { derivedPages, type Tables } from "./derived/pages.ts";
 import { type HealthParts, watchRefusals } from "./health.ts";
 import { framedPage, isEnough, type Outside, outsidePage } from "./frame.ts";
-import { keysTodo } from "./keys.ts";
+import { keysTodo } from "./applications/keys.ts";
 import { LOOKS, ownPages, supportLooks } from "./pages.ts";
 import {
   ANY_ACTION,

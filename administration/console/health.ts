@@ -8,7 +8,7 @@ import type { ServiceEmitter } from "../../core/events.ts";
 import type { PageServices } from "../../interactions/services.ts";
 import { shortened } from "./derived/values.ts";
 import type { ReceiverReport } from "../../notifier/receiver-operations.ts";
-import { endingKeys, signingKeys } from "./keys.ts";
+import { endingKeys, signingKeys } from "./applications/keys.ts";
 import type { ConsolePage, ConsoleRequest } from "./request.ts";
 import { segmentOf } from "./request.ts";
 

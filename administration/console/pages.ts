@@ -1,16 +1,16 @@
 /** The pages that are made by hand, and what kinds of records add to the pages that their rows make. To add a page, add a row. */
 import { timeZones } from "../../interactions/look/time-zone.ts";
-import { CLIENTS } from "./clients.ts";
+import { CLIENTS } from "./applications/clients.ts";
 import type { Look } from "./derived/pages.ts";
-import { APIS, GROUPS, PORTALS, SERVICES } from "./directory.ts";
+import { APIS, GROUPS, PORTALS, SERVICES } from "./applications/directory.ts";
 import { SECTIONS } from "./entries.ts";
 import { isEnough } from "./frame.ts";
 import { type HealthParts, healthPage } from "./health.ts";
-import { createAuditList, createAuditRecord, exporting } from "./audit.ts";
+import { createAuditList, createAuditRecord, exporting } from "./audit/audit.ts";
 import type { NotificationParts } from "./notifications/actions.ts";
 import { deliveriesLook } from "./notifications/deliveries.ts";
 import { receiversLook } from "./notifications/receivers.ts";
-import { KEYS } from "./keys.ts";
+import { KEYS } from "./applications/keys.ts";
 import { peopleLook, type PeopleParts } from "./people/person.ts";
 import { createSearchList, searchPage } from "./people/search.ts";
 import type { ConsolePage } from "./request.ts";

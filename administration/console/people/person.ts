@@ -14,7 +14,7 @@ import { callerOf } from "../../../provider/exchange.ts";
 import type { AuditRecord } from "../../../records/audit/audit-event.ts";
 import type { Page } from "../../../accounts/operations/operation.ts";
 import type { HourlyLimits } from "../../limits.ts";
-import { namesOf } from "../audit-words.ts";
+import { namesOf } from "../audit/words.ts";
 import { type OfferedAction, othersText } from "../derived/record.ts";
 import type { FoundRecord, Look } from "../derived/pages.ts";
 import { shortened } from "../derived/values.ts";

@@ -13,7 +13,7 @@ import type { PageServices } from "../../../interactions/services.ts";
 import type { AccountRecord, AttributeValue } from "../../../records/directory/directory.ts";
 import type { AuditRecord } from "../../../records/audit/audit-event.ts";
 import type { ShownDelivery } from "../../../notifier/operations.ts";
-import { actionCell, actionText, type Names, resultCell } from "../audit-words.ts";
+import { actionCell, actionText, type Names, resultCell } from "../audit/words.ts";
 import { addressOf } from "../derived/act.ts";
 import type { OfferedAction } from "../derived/record.ts";
 import { memberLabel, shortened } from "../derived/values.ts";

@@ -1,7 +1,7 @@
 /** Clients, APIs, the directory and the keys in the console: what each page says beside the members of its record. */
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { SigningKey } from "../../../accounts/operations/keys.ts";
-import { endingKeys } from "../../../administration/console/keys.ts";
+import { endingKeys } from "../../../administration/console/applications/keys.ts";
 import type { Browser } from "../../../testing/browser/browser.ts";
 import type { Form } from "../../../testing/browser/forms.ts";
 import { tagsNamed } from "../../../testing/browser/html.ts";

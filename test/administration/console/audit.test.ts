@@ -1,6 +1,6 @@
 /** The audit in the console: words, filters, a page for each record, and its export. */
 import { beforeAll, describe, expect, it } from "@jest/globals";
-import { actionGroups } from "../../../administration/console/audit-words.ts";
+import { actionGroups } from "../../../administration/console/audit/words.ts";
 import { builtInLocales, readTexts } from "../../../core/texts.ts";
 import { AUDIT_ACTIONS } from "../../../records/audit/actions.ts";
 import { act, openConsole, type RunningConsole, SignedIn, textOf } from "./console-visitor.ts";

@@ -1,13 +1,13 @@
 /** The audit in words: what happened, by whom, and how it ended. */
-import { fullName } from "../../accounts/names.ts";
-import { roleOf } from "../../config/operators.ts";
-import type { Translator } from "../../core/texts.ts";
-import type { PageServices } from "../../interactions/services.ts";
-import { AUDIT_ACTIONS, subjectOf } from "../../records/audit/actions.ts";
-import type { Actor, AuditRecord } from "../../records/audit/audit-event.ts";
-import { choiceLabel, memberLabel, recordHref, shortened } from "./derived/values.ts";
-import type { ConsoleRequest } from "./request.ts";
-import { type Cell, nothing, text } from "./tables.ts";
+import { fullName } from "../../../accounts/names.ts";
+import { roleOf } from "../../../config/operators.ts";
+import type { Translator } from "../../../core/texts.ts";
+import type { PageServices } from "../../../interactions/services.ts";
+import { AUDIT_ACTIONS, subjectOf } from "../../../records/audit/actions.ts";
+import type { Actor, AuditRecord } from "../../../records/audit/audit-event.ts";
+import { choiceLabel, memberLabel, recordHref, shortened } from "../derived/values.ts";
+import type { ConsoleRequest } from "../request.ts";
+import { type Cell, nothing, text } from "../tables.ts";
 
 /** Who is behind an actor, for operators: colleagues have names, other people only an identifier. */
 export interface Names {

@@ -1,24 +1,24 @@
 /** What the pages of clients add to their rows: what is wrong with one, the four kinds as cards, and the settings of an application. */
-import { CLIENT_ROWS, hasSetting } from "../../accounts/clients/client-settings.ts";
-import { type Client, clients } from "../../accounts/operations/clients.ts";
-import type { AnyRow, Page } from "../../accounts/operations/operation.ts";
-import { allows } from "../../config/operators.ts";
-import { endpointsOf } from "../../config/deployments.ts";
-import { CLIENT_KINDS } from "../../core/events.ts";
-import type { Translator } from "../../core/texts.ts";
-import { receivers } from "../../notifier/receiver-operations.ts";
-import type { AuditRecord } from "../../records/audit/audit-event.ts";
-import { actionCell, originCell, resultCell, subjectCell } from "./audit-words.ts";
-import { addressOf } from "./derived/act.ts";
-import { commandOf, type ConsoleField, fieldsOf } from "./derived/fields.ts";
-import type { Item } from "./derived/list.ts";
-import type { Look } from "./derived/pages.ts";
-import { memberLabel } from "./derived/values.ts";
-import { verbLabel } from "./derived/words.ts";
+import { CLIENT_ROWS, hasSetting } from "../../../accounts/clients/client-settings.ts";
+import { type Client, clients } from "../../../accounts/operations/clients.ts";
+import type { AnyRow, Page } from "../../../accounts/operations/operation.ts";
+import { allows } from "../../../config/operators.ts";
+import { endpointsOf } from "../../../config/deployments.ts";
+import { CLIENT_KINDS } from "../../../core/events.ts";
+import type { Translator } from "../../../core/texts.ts";
+import { receivers } from "../../../notifier/receiver-operations.ts";
+import type { AuditRecord } from "../../../records/audit/audit-event.ts";
+import { actionCell, originCell, resultCell, subjectCell } from "../audit/words.ts";
+import { addressOf } from "../derived/act.ts";
+import { commandOf, type ConsoleField, fieldsOf } from "../derived/fields.ts";
+import type { Item } from "../derived/list.ts";
+import type { Look } from "../derived/pages.ts";
+import { memberLabel } from "../derived/values.ts";
+import { verbLabel } from "../derived/words.ts";
 import { all, link, linked, namesOf, receiverOf } from "./references.ts";
-import { type ConsoleRequest, segmentOf } from "./request.ts";
-import { deploymentOf } from "./sign-in.ts";
-import { type Cell, clip, nothing, type Section, type Table, text, time, type Verdict } from "./tables.ts";
+import { type ConsoleRequest, segmentOf } from "../request.ts";
+import { deploymentOf } from "../sign-in.ts";
+import { type Cell, clip, nothing, type Section, type Table, text, time, type Verdict } from "../tables.ts";
 
 /** The members that everybody fills in, by the question that they answer, in order. The others fold away. */
 const QUESTIONS: Readonly<Record<string, string>> = {

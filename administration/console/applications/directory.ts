@@ -1,21 +1,21 @@
 /** What the pages of APIs, services, groups and portals add to their rows: what belongs to each, who is told, and what keeps it. */
-import type { Api } from "../../accounts/operations/apis.ts";
-import type { Client } from "../../accounts/operations/clients.ts";
-import type { Entry, ServiceEntry } from "../../accounts/operations/directory.ts";
+import type { Api } from "../../../accounts/operations/apis.ts";
+import type { Client } from "../../../accounts/operations/clients.ts";
+import type { Entry, ServiceEntry } from "../../../accounts/operations/directory.ts";
 import {
   explainDeliveries,
   NOTIFICATION_TYPES,
   type PlannedAccount,
   type PlannedDirectory,
   type PlannedEntry,
-} from "../../accounts/plan.ts";
-import type { Item } from "./derived/list.ts";
-import type { Look } from "./derived/pages.ts";
-import { memberLabel } from "./derived/values.ts";
-import { oneOf } from "./derived/words.ts";
+} from "../../../accounts/plan.ts";
+import type { Item } from "../derived/list.ts";
+import type { Look } from "../derived/pages.ts";
+import { memberLabel } from "../derived/values.ts";
+import { oneOf } from "../derived/words.ts";
 import { all, counted, link, linked, namesOf, receiverCell, receiverOf } from "./references.ts";
-import type { ConsoleRequest } from "./request.ts";
-import { clip, nothing, type Section, type Table, text } from "./tables.ts";
+import type { ConsoleRequest } from "../request.ts";
+import { clip, nothing, type Section, type Table, text } from "../tables.ts";
 
 const apiIn = (item: Item): Api => item as unknown as Api;
 const serviceIn = (item: Item): ServiceEntry => item as unknown as ServiceEntry;

@@ -1,16 +1,16 @@
 /** The audit in the console: filters, by day with exact times, and a page for each record. */
-import type { Page } from "../../accounts/operations/operation.ts";
-import { InvalidArgument } from "../../core/errors.ts";
-import type { PageServices } from "../../interactions/services.ts";
-import type { AuditRecord } from "../../records/audit/audit-event.ts";
-import { actionCell, actionGroups, namesOf, originCell, resultCell, subjectCell } from "./audit-words.ts";
-import type { Acting } from "./derived/act.ts";
-import type { FoundRecord } from "./derived/pages.ts";
-import { memberLabel } from "./derived/values.ts";
-import { nameOf as entryName } from "./entries.ts";
-import { PERIODS, secondsOf } from "./local-time.ts";
-import { type ConsoleAnswer, type ConsoleRequest, type HeadAction, segmentOf } from "./request.ts";
-import { type Cell, type Fact, member, text } from "./tables.ts";
+import type { Page } from "../../../accounts/operations/operation.ts";
+import { InvalidArgument } from "../../../core/errors.ts";
+import type { PageServices } from "../../../interactions/services.ts";
+import type { AuditRecord } from "../../../records/audit/audit-event.ts";
+import { actionCell, actionGroups, namesOf, originCell, resultCell, subjectCell } from "./words.ts";
+import type { Acting } from "../derived/act.ts";
+import type { FoundRecord } from "../derived/pages.ts";
+import { memberLabel } from "../derived/values.ts";
+import { nameOf as entryName } from "../entries.ts";
+import { PERIODS, secondsOf } from "../local-time.ts";
+import { type ConsoleAnswer, type ConsoleRequest, type HeadAction, segmentOf } from "../request.ts";
+import { type Cell, type Fact, member, text } from "../tables.ts";
 
 /** Records of one page. */
 const PAGE = 100;

@@ -1,12 +1,12 @@
 /** What of the directory refers to what: lists that are small are read whole, in the name of the operator. */
-import type { Api } from "../../accounts/operations/apis.ts";
-import type { Client } from "../../accounts/operations/clients.ts";
-import type { Entry, ServiceEntry } from "../../accounts/operations/directory.ts";
-import { pagesOf } from "../../core/pages.ts";
-import type { ReceiverReport } from "../../notifier/receiver-operations.ts";
-import { shortened, type ShownValue } from "./derived/values.ts";
-import { type ConsoleRequest, segmentOf } from "./request.ts";
-import { type Cell, nothing, text } from "./tables.ts";
+import type { Api } from "../../../accounts/operations/apis.ts";
+import type { Client } from "../../../accounts/operations/clients.ts";
+import type { Entry, ServiceEntry } from "../../../accounts/operations/directory.ts";
+import { pagesOf } from "../../../core/pages.ts";
+import type { ReceiverReport } from "../../../notifier/receiver-operations.ts";
+import { shortened, type ShownValue } from "../derived/values.ts";
+import { type ConsoleRequest, segmentOf } from "../request.ts";
+import { type Cell, nothing, text } from "../tables.ts";
 
 /** The items of lists that are read whole. */
 interface Items {

@@ -1,10 +1,10 @@
 /** The keys that sign: how each stands, what comes next, and whether one ends without another that follows. */
-import type { SigningKey } from "../../accounts/operations/keys.ts";
-import type { Page } from "../../accounts/operations/operation.ts";
-import type { Item } from "./derived/list.ts";
-import type { Look } from "./derived/pages.ts";
-import type { ConsoleRequest } from "./request.ts";
-import { type Cell, clip, nothing, time, type Verdict } from "./tables.ts";
+import type { SigningKey } from "../../../accounts/operations/keys.ts";
+import type { Page } from "../../../accounts/operations/operation.ts";
+import type { Item } from "../derived/list.ts";
+import type { Look } from "../derived/pages.ts";
+import type { ConsoleRequest } from "../request.ts";
+import { type Cell, clip, nothing, time, type Verdict } from "../tables.ts";
 
 const WEEK_SECONDS = 604_800;
 
