@@ -1,4 +1,4 @@
-/** The API and the job of the examples, as processes, at a service whose signing key the test has. */
+/** The API, the job, and the MCP server with its agent of the examples, as processes, at a service whose signing key the test has. */
 import { generateKeyPairSync, type KeyObject, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,6 +7,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { exportJWK, type JWTPayload, SignJWT, UnsecuredJWT } from "jose";
 import { applySeed } from "../../lib/index.ts";
 import type { Seed } from "../../lib/seed.ts";
+import { Browser } from "../../testing/browser/browser.ts";
 import { basic } from "../../testing/test-client.ts";
 import { clientAt, signIn } from "../flows/clients.ts";
 import { NEWS, type RunningService, startService } from "../flows/running-service.ts";
@@ -213,5 +214,84 @@ describe("examples/api", () => {
     const end = Date.now() + 40_000;
     while ((await bearer(OPAQUE, seen)).status === 200 && Date.now() < end) await pause(200);
     expect(await bearer(OPAQUE, seen)).toEqual(INVALID(OPAQUE));
+  });
+});
+
+/** The message of an MCP client that calls a tool. */
+const tool = (name: string): object => ({
+  jsonrpc: "2.0",
+  id: 1,
+  method: "tools/call",
+  params: { name, arguments: { text: "x" } },
+});
+
+describe("examples/mcp", () => {
+  let notes: string;
+  beforeAll(async () => {
+    notes = `http://localhost:${await freePorts()}/mcp`;
+    const { clients, directory } = running.service;
+    const scopes = { "notes:read": "Read your notes", "notes:write": "Add notes" };
+    await directory.apis.put(notes, {
+      name: "Notes",
+      service: NEWS.service,
+      scopes,
+      introspection: ["articles"],
+    });
+    const apis = { [notes]: Object.keys(scopes) };
+    const agent = { kind: "public", native: true, client_id: "agent", name: "Agent" } as const;
+    const redirect_uris = ["http://127.0.0.1/callback"];
+    await clients.register({ ...agent, service: NEWS.service, first_party: false, redirect_uris, apis });
+    const env = { ISSUER: running.openid, RESOURCE: notes };
+    const client = { CLIENT_ID: "articles", CLIENT_SECRET: secretOf("articles") };
+    const server = start("examples/mcp/server.ts", { env: { ...env, ...client } });
+    programs.push(server);
+    await server.until(/The MCP server is at/);
+  });
+
+  it("says where people sign in, and which scopes a tool needs [D-DOC-70]", async () => {
+    const metadata = notes.replace("/mcp", "/.well-known/oauth-protected-resource/mcp");
+    const send = async (body: unknown, token?: string): Promise<Verdict> => {
+      const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" };
+      const response = await fetch(notes, {
+        method: "POST",
+        headers: { ...headers, ...(token !== undefined && { authorization: `Bearer ${token}` }) },
+        body: JSON.stringify(body),
+      });
+      return { status: response.status, challenge: response.headers.get("www-authenticate") };
+    };
+    const scoped = (scope: string): Verdict => ({
+      status: 401,
+      challenge: `Bearer resource_metadata="${metadata}", scope="${scope}"`,
+    });
+    expect(await send(tool("list_notes"))).toEqual(scoped("notes:read"));
+    expect(await send([tool("list_notes"), tool("add_note")])).toEqual(scoped("notes:read notes:write"));
+    expect(await (await fetch(metadata)).json()).toMatchObject({
+      resource: notes,
+      authorization_servers: [running.openid],
+    });
+    await running.service.clients.update(JOB.client_id, { apis: { [notes]: ["notes:read"] } });
+    const token = await ofJob(notes);
+    expect(await send(tool("list_notes"), token)).toEqual(OK);
+    expect(await send(tool("add_note"), token)).toEqual({
+      status: 403,
+      challenge: `Bearer error="insufficient_scope", scope="notes:read notes:write", resource_metadata="${metadata}"`,
+    });
+  });
+
+  it("lets an agent in once a person agrees, and asks again for more [D-DOC-70]", async () => {
+    const agent = start("examples/mcp/agent.ts", { args: [notes, "Water the plants"] });
+    programs.push(agent);
+    const [first = ""] = await agent.until(/http\S+authorize\S+scope=notes%3Aread&\S+/);
+    const browser = new Browser({ stopAt: new URL(first).searchParams.get("redirect_uri") ?? "" });
+    const allow = async (address: string): Promise<void> => {
+      await browser.get(address);
+      if (browser.hasForm("password")) await signIn(browser);
+      await browser.submit(browser.form("decision"), { decision: "allow" });
+      await fetch(browser.location ?? "");
+    };
+    await allow(first);
+    const [second = ""] = await agent.until(/http\S+authorize\S+scope=notes%3Aread\+notes%3Awrite&\S+/);
+    await allow(second);
+    expect([await agent.ended, agent.output()]).toEqual([0, expect.stringMatching(/^Water the plants$/mu)]);
   });
 });
