@@ -266,7 +266,7 @@ export function createConfirmHandlers(
     } as const;
     const status = retryAfter !== undefined ? 429 : problems.length === 0 ? 200 : 400;
     const wait = retryAfter !== undefined && { retryAfter };
-    return shown(stepPage(name), step, { isRepeatable: true, status, ...wait });
+    return shown(stepPage(step), step, { isRepeatable: true, status, ...wait });
   }
 
   /** The link of an invitation leads to a sign-in that begins with it, unless somebody is signed in. */

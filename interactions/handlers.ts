@@ -36,7 +36,7 @@ async function shownStep(step: PresentStep, status: number, retryAfter?: number)
   const options = { ...languageOf(step.signIn), isRepeatable, status };
   const { app } = step.name === "enrol" ? offeredFactors(step.signIn) : { app: null };
   return shown(
-    stepPage(step.name),
+    stepPage(step),
     app === null ? step : { ...step, qrCode: await qrCode(app.uri) },
     retryAfter === undefined ? options : { ...options, retryAfter },
   );

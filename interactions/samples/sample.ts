@@ -4,6 +4,7 @@ import { createPersonFields, type PersonFields } from "../../accounts/profile-fi
 import type { AttributeValue } from "../../records/directory/directory.ts";
 import type { ShownAttribute } from "../look/person-fields.ts";
 import type { Page, Pages, Visit } from "../page.ts";
+import type { UnregisteredClient } from "../steps/running-sign-in.ts";
 import type { Problem } from "../steps/step.ts";
 
 /** One page in one state. */
@@ -114,6 +115,17 @@ export const sampleApis = (text: Text) => [
     ],
   },
 ];
+
+/** A client that nobody registered. */
+export const sampleUnregistered = (
+  text: Text,
+  known: Pick<UnregisteredClient, "how" | "checked"> & Partial<UnregisteredClient>,
+): UnregisteredClient => ({
+  host: text("assistant.example.net"),
+  path: text("/oauth/clients/research-helper/metadata.json"),
+  name: text("Research helper"),
+  ...known,
+});
 
 /** The app and passkeys of an account. */
 export function sampleFactors(text: Text) {

@@ -28,6 +28,7 @@ import {
   type Sample,
   sampleApis,
   sampleFields,
+  sampleUnregistered,
   states,
   SUB,
   type Text,
@@ -218,11 +219,16 @@ export function sampleStep(
 
 export function stepSamples(text: Text): readonly Sample[] {
   const steps = (name: StepName, named: Readonly<Record<string, StepChanges>>): readonly Sample[] =>
-    Object.entries(named).flatMap(([state, changes]) =>
-      states(stepPage(name), sampleStep(name, changes, text), { [state]: {} }),
-    );
+    Object.entries(named).flatMap(([state, changes]) => {
+      const step = sampleStep(name, changes, text);
+      return states(stepPage(step), step, { [state]: {} });
+    });
   const client = (changes: Partial<SignInClient> = {}): Pick<RunningSignIn, "client"> => ({
     client: { client_id: text("partner"), name: text("Partner"), ...changes },
+  });
+  const unregistered = (known: Parameters<typeof sampleUnregistered>[1]) => ({
+    apis: sampleApis(text),
+    ...client({ unregistered: sampleUnregistered(text, known) }),
   });
   const own = client({ name: text("Account"), own: true });
   const logo = "/clients/1/logo?1";
@@ -340,6 +346,11 @@ export function stepSamples(text: Text): readonly Sample[] {
           shares: ["email"],
         },
       },
+      "consent-https": { signIn: unregistered({ how: "https", checked: false }) },
+      "consent-loopback": {
+        signIn: unregistered({ how: "loopback", host: text("vscode.dev"), checked: true }),
+      },
+      "consent-scheme": { signIn: unregistered({ how: "scheme", scheme: text("cursor"), checked: false }) },
       "consent-api": { signIn: { shares: ["sub"], apis: sampleApis(text) } },
     }),
     ...steps("continue", {

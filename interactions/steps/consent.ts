@@ -4,7 +4,8 @@ import type { Step } from "./step.ts";
 export const consent: Step = {
   isOpen: ({ prompt }) => prompt === "consent",
   fields: () => [],
-  actions: () => ["allow", "deny"],
+  // Nothing recommends a client that nobody registered.
+  actions: ({ client }) => (client.unregistered ? ["deny", "allow"] : ["allow", "deny"]),
   alternatives: () => [],
   async submit({ ctx, action }, services) {
     const { protocol } = services;

@@ -14,6 +14,7 @@ import { CHOOSES } from "./provider.ts";
 import { cameBack, knownText, linkingOwner, linkTexts } from "./provider-texts.ts";
 import { SIGN_IN_WAYS } from "./sign-in-ways.ts";
 import type { ConsentApi, RunningSignIn, StepName } from "./running-sign-in.ts";
+import { unregisteredLead, unregisteredTexts, unregisteredTitle } from "./unregistered.ts";
 import {
   type Field,
   MORE_TIME,
@@ -54,15 +55,18 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
   const back = cameBack(present, locale);
   const owner = linkingOwner(present) ?? (name === "continue" ? account : undefined);
   const address = owner ?? account;
+  const unregistered = name === "consent" ? client.unregistered : undefined;
   const hasTerms = fields.some((field) => field.name === "terms");
   return {
     step: name,
     client,
-    title: isNewcomer(present)
-      ? t("enrol.account.title")
-      : isCodeAsked(present)
-        ? t("email-code.sent")
-        : t(titleOf(present), wordsOf(t, present)),
+    title: unregistered
+      ? unregisteredTitle(t, unregistered, signIn)
+      : isNewcomer(present)
+        ? t("enrol.account.title")
+        : isCodeAsked(present)
+          ? t("email-code.sent")
+          : t(titleOf(present), wordsOf(t, present)),
     text: paragraphsOf(t, present).join("\n"),
     ...(address !== undefined && { account: shownEmail(address.email) }),
     ...(owner !== undefined && owner.name !== "" && { account_name: owner.name }),
@@ -178,6 +182,7 @@ function actionTexts({ name, signIn }: PresentStep, action: string): readonly st
   const { asks } = firstPage(signIn);
   const isChoice = action === "provider" && CHOOSES.has(signIn.state.provider?.problem);
   return [
+    ...(name === "consent" && signIn.client.unregistered ? [`unregistered.${action}`] : []),
     ...(name === "login" && asks !== "everything" ? [`login.${asks}.${action}`] : []),
     ...(isChoice ? [`${name}.${action}.choose`] : []),
     `${name}.${action}`,
@@ -257,6 +262,7 @@ const sentTo = ({ state: { email } }: RunningSignIn): string =>
 /** Where the person continues to. Nobody knows the client of the account pages by name. */
 const purposeOf = (t: Translator, { signIn: { client, operatorsOnly } }: PresentStep): string => {
   if (operatorsOnly) return t("lead.console");
+  if (client.unregistered) return unregisteredLead(t, client.unregistered);
   return client.own ? t("lead.account") : t("lead", { client: client.name });
 };
 
@@ -351,11 +357,18 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
     t("continue.lead", { client: client.name }),
     ...(forDevice ? [t("continue.text")] : []),
   ],
-  consent: (t, { signIn }) => [
-    t("consent.account", { account: addressOf(signIn) }),
-    t("consent.after", { client: signIn.client.name }),
-    t("consent.kept", { client: signIn.client.name }),
-  ],
+  consent(t, { signIn }) {
+    const { name: client, unregistered } = signIn.client;
+    if (unregistered) {
+      const { claims, asides, cautions } = unregisteredTexts(t, unregistered, signIn);
+      return [...claims, ...asides, ...cautions];
+    }
+    return [
+      t("consent.account", { account: addressOf(signIn) }),
+      t("consent.after", { client }),
+      t("consent.kept", { client }),
+    ];
+  },
 };
 
 /** Where people with such an address can sign in, or must. */

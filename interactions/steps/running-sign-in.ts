@@ -115,6 +115,27 @@ export interface Proven {
   readonly linking?: LinkingState;
 }
 
+const unregistered = section({
+  /** The host of its `client_id`, in ASCII, with the port if it is another than 443. Show it whole. */
+  host: z.string(),
+  /** The path of its `client_id`. Missing if the service allows exactly this address. */
+  path: z.string().exactOptional(),
+  /**
+   * Where the answer goes: `https` to that host. `loopback` and `scheme` to an application on the person's device: then nobody can
+   * tell whether it is the one that it says it is.
+   */
+  how: z.enum(["https", "loopback", "scheme"]),
+  /** `scheme` only: the links that open the application. */
+  scheme: z.string().exactOptional(),
+  /** What it calls itself, in at most 60 characters. Show it in quotation marks. */
+  name: z.string().exactOptional(),
+  /** Whether the service allows its host or address by name: otherwise nobody has checked it. */
+  checked: z.boolean(),
+});
+
+/** What is known of a client that nobody registered. */
+export interface UnregisteredClient extends z.output<typeof unregistered> {}
+
 const client = section({
   client_id: z.string(),
   /** The display name. */
@@ -129,6 +150,8 @@ const client = section({
   policy_uri: z.string().exactOptional(),
   /** Its terms of use. */
   tos_uri: z.string().exactOptional(),
+  /** A client that nobody registered (Client ID Metadata Document). Its `name` is its host. */
+  unregistered: unregistered.exactOptional(),
 });
 
 /** The client that the person signs in to. */

@@ -20,6 +20,7 @@ import {
 } from "./description.ts";
 import { type FirstPage, firstPage } from "./first-page.ts";
 import { addressesDiffer } from "./provider-texts.ts";
+import { unregisteredLocals } from "./unregistered.ts";
 import type { StepName } from "./running-sign-in.ts";
 import { isAppCode, LATE_SECONDS, type PresentStep } from "./step.ts";
 import type { StepDescription } from "./described-step.ts";
@@ -58,11 +59,15 @@ function enrolLocals(described: StepDescription, qrCode: string): Locals {
   };
 }
 
+/** The consent to a client that nobody registered has a view of its own, so that a team's `consent.ejs` can't leave out what it says. */
+const isUnregistered = ({ name, signIn }: PresentStep): boolean =>
+  name === "consent" && signIn.client.unregistered !== undefined;
+
 /** A step of a running sign-in: a form with the hidden field `csrf`. The view has the name of the step. */
-export const stepPage = (name: StepName): DescribedPage<StepWithPicture> => ({
-  view: name,
+export const stepPage = (step: PresentStep): DescribedPage<StepWithPicture> => ({
+  view: isUnregistered(step) ? "consent-unregistered" : step.name,
   locals: stepLocals,
-  describe: (t, step) => describeStep(step, t),
+  describe: (t, present) => describeStep(present, t),
 });
 
 function stepLocals(t: Translator, step: StepWithPicture): Locals {
@@ -112,7 +117,7 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     heading: described.title,
     lead,
     texts,
-    client: client.own ? "" : client.name,
+    client: client.own || client.unregistered ? "" : client.name,
     clientLogo: client.logo ?? "",
     action: step.path,
     submit: submitLabel(t, step),
@@ -160,7 +165,10 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     ...(step.name === "provider-problem" && {
       retry: actions.find(({ name }) => name === "provider")?.label ?? "",
     }),
-    ...(step.name === "consent" && consentLocals(t, described)),
+    ...(step.name === "consent" &&
+      (client.unregistered
+        ? unregisteredLocals(t, client.unregistered, { signIn: step.signIn, apis: described.apis })
+        : consentLocals(t, described))),
     ...(described.methods && { methods: described.methods }),
     ...((step.name === "enrol" || step.name === "recovery-codes") &&
       enrolLocals(described, step.qrCode ?? "")),

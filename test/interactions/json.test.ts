@@ -280,7 +280,7 @@ describe("the published description", () => {
       for (const signIn of [{}, own, { link: "x" }]) {
         const step = sampleStep(name, { signIn });
         const { title, text, actions, terms } = describeStep(step, pages.translator(locale));
-        const html = pages.render(stepPage(name), { locale }, step).replaceAll(/<\/?(?:bdi|wbr)>/g, "");
+        const html = pages.render(stepPage(step), { locale }, step).replaceAll(/<\/?(?:bdi|wbr)>/g, "");
         const page = readTags(html).map((tag) => tag.text.trim());
         const said = [title, ...actions.map(({ label }) => label), ...(terms ? [terms.label] : [])];
         for (const each of text === "" ? said : [...said, ...text.split("\n")]) {

@@ -3,7 +3,10 @@ import * as fc from "fast-check";
 import { createHash } from "node:crypto";
 import { everyPage, localeFile, LOCALES, pagesWith } from "./every-page.ts";
 import { samples } from "../../interactions/samples/samples.ts";
+import { asItIs, sampleApis } from "../../interactions/samples/sample.ts";
 import { sampleStep } from "../../interactions/samples/steps.ts";
+import { describeStep } from "../../interactions/steps/description.ts";
+import type { UnregisteredClient } from "../../interactions/steps/running-sign-in.ts";
 import { errorPage, logoutPage } from "../../interactions/answers.ts";
 import type { Problem } from "../../interactions/steps/step.ts";
 import { stepPage } from "../../interactions/steps/views.ts";
@@ -35,7 +38,7 @@ describe("every page in every locale", () => {
     expect(root?.attributes.get("lang")).toBe(locale);
     expect(root?.attributes.get("dir")).toBe("ltr");
     expect(tagsNamed(html, "h1")).toHaveLength(1);
-    expect(tagsNamed(html, "h1")[0]?.text.trim()).not.toBe("");
+    expect(/<h1>(?:<[^>]*>)*\s*[^\s<]/.test(html)).toBe(true);
     expect(tagsNamed(html, "title")[0]?.text).toContain(localeFile(locale)["service.name"]);
     const words = readTags(html).filter((tag) => tag.name !== "style");
     expect(words.map((tag) => tag.text).join(" ")).not.toMatch(/\{\w+\}|undefined|\[object/);
@@ -118,7 +121,7 @@ describe("untrusted text", () => {
     await fc.assert(
       fc.asyncProperty(hostile, async (text) => {
         const step = sampleStep("login", { signIn: { loginHint: text } }, () => text);
-        const html = pages.render(stepPage("login"), { locale: "en" }, step);
+        const html = pages.render(stepPage(step), { locale: "en" }, step);
         const values = new Map(
           tagsNamed(html, "input").map(({ attributes }) => [attributes.get("name"), attributes.get("value")]),
         );
@@ -144,8 +147,10 @@ describe("untrusted text", () => {
   });
 });
 
-const loginPage = (...problems: readonly Problem[]): string =>
-  pagesWith().render(stepPage("login"), { locale: "en" }, sampleStep("login", { problems }));
+function loginPage(...problems: readonly Problem[]): string {
+  const step = sampleStep("login", { problems });
+  return pagesWith().render(stepPage(step), { locale: "en" }, step);
+}
 
 describe("the login page", () => {
   it("is one plain form with username, password, and one submit button [D-LOGIN-1]", () => {
@@ -222,14 +227,14 @@ describe("the consent page", () => {
     ["pl", ["sub", "name", "surname", "gender"], ["Imię i nazwisko", "Płeć", "Identyfikator konta"]],
   ])("lists what is shared in short names (%s, %j)", (locale, fields, names) => {
     const step = sampleStep("consent", { signIn: { shares: fields } });
-    const html = pagesWith().render(stepPage("consent"), { locale }, step);
+    const html = pagesWith().render(stepPage(step), { locale }, step);
     expect(tagsNamed(html, "li").map(({ text }) => text.trim())).toEqual(names);
   });
 
   it("lists the requested fields by their localized names", async () => {
     const fields = ["sub", "email", "date_of_birth", "shoe_size"];
     const step = sampleStep("consent", { signIn: { shares: fields } });
-    const html = pagesWith().render(stepPage("consent"), { locale: "pl" }, step);
+    const html = pagesWith().render(stepPage(step), { locale: "pl" }, step);
     expect(tagsNamed(html, "li").map(({ text }) => text.trim())).toEqual([
       "Adres e-mail",
       "Data urodzenia",
@@ -244,6 +249,85 @@ describe("the consent page", () => {
       ["decision", "allow"],
       ["decision", "deny"],
     ]);
+  });
+});
+
+describe("the consent page of a client that nobody registered", () => {
+  const HOST = "assistant.example.net";
+  const NAME = "Research helper";
+  const claim = { host: HOST, path: "/clients/1.json", name: NAME };
+  const NOBODY = "Nobody at Account has checked this application.";
+  const cases: readonly (readonly [UnregisteredClient, string, readonly string[]])[] = [
+    [
+      { ...claim, how: "https", checked: false },
+      `${HOST} wants to use Articles`,
+      [`It calls itself “${NAME}”.`, `${NOBODY} Allow it only if you know ${HOST}.`],
+    ],
+    [
+      { ...claim, how: "https", checked: true },
+      `${HOST} wants to use Articles`,
+      [`Afterwards you return to ${HOST}.`],
+    ],
+    [
+      { ...claim, how: "loopback", checked: true },
+      "An app on this device wants to use Articles",
+      [
+        `and calls itself “${NAME}”.`,
+        "This can’t be checked: any app on this device could say it.",
+        "Did you just start this yourself, in an app on this device? If not, cancel.",
+      ],
+    ],
+    [
+      { ...claim, how: "scheme", scheme: "cursor", checked: false },
+      "An app on this device wants to use Articles",
+      ["It is opened by cursor: links.", NOBODY],
+    ],
+  ];
+
+  it.each(cases)("says who asks, or says that it is: %j [D-DOC-40]", (unregistered, title, sentences) => {
+    const client = { client_id: "https://x.example/c", name: HOST, logo: "/logo", unregistered };
+    const step = sampleStep("consent", { signIn: { client, apis: sampleApis(asItIs) } });
+    const pages = pagesWith();
+    const html = pages.render(stepPage(step), { locale: "en" }, step);
+    const [main = ""] = /<main>[\s\S]*<\/main>/.exec(html) ?? [];
+    const words = main.replaceAll(/<[^>]*>/g, "").replaceAll(/\s+/g, " ");
+    expect(words).toContain(title);
+    expect(tagsNamed(html, "title")[0]?.text).toBe(`${title} – Account`);
+    for (const sentence of [...sentences, HOST, "/clients/1.json"]) expect(words).toContain(sentence);
+    expect(words.includes(NOBODY)).toBe(!unregistered.checked);
+    expect(words.includes("you return to")).toBe(unregistered.how === "https");
+    // No logo, no link, and nothing that remembers the answer; its name is not in the header either.
+    expect(main).not.toMatch(/<img|<a |type="checkbox"/);
+    expect(html.replace(main, "")).not.toContain(NAME);
+    const buttons = tagsNamed(html, "button").map(({ attributes, text }) => [
+      attributes.get("value"),
+      attributes.get("class"),
+      text,
+    ]);
+    expect(buttons).toEqual([
+      ["deny", "second", "Cancel"],
+      ["allow", "second", "Allow"],
+    ]);
+    const described = describeStep(step, pages.translator("en"));
+    expect(described).toMatchObject({ step: "consent", title, client: { unregistered } });
+    expect(described.actions.map(({ name, label }) => [name, label])).toEqual([
+      ["deny", "Cancel"],
+      ["allow", "Allow"],
+    ]);
+    const isOnDevice = unregistered.how !== "https";
+    expect(described.text.includes(`It says that it is ${HOST}. This can’t be checked.`)).toBe(isOnDevice);
+    expect(described.text).toContain(`It calls itself “${NAME}”.`);
+    expect(described.text.includes(NOBODY)).toBe(!unregistered.checked);
+  });
+
+  it("leaves out the path of an address that is allowed as a whole, and a name that is missing [D-DOC-40]", () => {
+    const unregistered = { host: HOST, how: "https", checked: true } as const;
+    const step = sampleStep("consent", {
+      signIn: { client: { client_id: "x", name: HOST, unregistered }, apis: sampleApis(asItIs) },
+    });
+    const html = pagesWith().render(stepPage(step), { locale: "en" }, step);
+    expect(tagsNamed(html, "code")).toEqual([]);
+    expect(html).not.toContain("calls itself");
   });
 });
 

@@ -14,7 +14,7 @@ const CHALLENGE = { loginChallenge: { challenge: "bGluayBvZiAzMiBieXRlcw", expir
 
 function page(name: StepName, signIn: Partial<RunningSignIn>, locale = "en"): string {
   const step = sampleStep(name, { signIn, state: CHALLENGE });
-  return pagesWith({ locales: ["en", "de", "pl", "uk"] }).render(stepPage(name), { locale }, step);
+  return pagesWith({ locales: ["en", "de", "pl", "uk"] }).render(stepPage(step), { locale }, step);
 }
 
 /** The inputs and buttons of a page in their order, by name, value or words. */
@@ -116,9 +116,8 @@ describe("the first page", () => {
   });
 
   it("describes the providers to programs, with the last one [D-PROV-143]", () => {
-    const { describe: described } = stepPage("login");
     const step = sampleStep("login", { signIn: { providers: PROVIDERS.slice(3, 5), lastProvider: "corp" } });
-    expect(described(pagesWith({ locales: ["de"] }).translator("de"), step)).toMatchObject({
+    expect(stepPage(step).describe(pagesWith({ locales: ["de"] }).translator("de"), step)).toMatchObject({
       providers: [
         { key: "github", name: "GitHub", label: "Mit GitHub anmelden", preset: "github" },
         { key: "corp", name: "Firmenkonto", label: "Mit Firmenkonto anmelden", preset: "openid", last: true },

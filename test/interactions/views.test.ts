@@ -63,7 +63,8 @@ describe("the texts", () => {
 
   it("can be replaced one by one", async () => {
     const pages = pagesWith({ copy: { en: { lead: "so that {client} can open" } } });
-    const html = pages.render(stepPage("login"), { locale: "en" }, sampleStep("login"));
+    const step = sampleStep("login");
+    const html = pages.render(stepPage(step), { locale: "en" }, step);
     expect(tagsNamed(html, "p")[0]?.text).toBe("so that News can open");
     expect(tagsNamed(html, "button")[0]?.text).toBe("Sign in");
   });
@@ -123,7 +124,7 @@ describe("the built-in views", () => {
           String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|buttons|step-foot|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes|form-token|last-provider|providers|continue-to|change|came-back|bond|linked-accounts|console-head|console-foot|console-delivery-list|delivery-attempts|delivery-tiles)"\)$`,
           String.raw`^include\("field", \{ field \}\)$`,
           String.raw`^include\("account-form", \{ form \}\)$`,
-          String.raw`^include\("address", \{ address: (?:account|marked|asked|username|cameBack\.email|item\.email) \}\)$`,
+          String.raw`^include\("address", \{ address: (?:account|marked|asked|username|cameBack\.email|claim\.host|item\.email) \}\)$`,
           String.raw`^include\("api-lists", \{ apis: each\.apis \}\)$`,
           String.raw`^include\("page-links", \{ first, next \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,
@@ -177,9 +178,13 @@ describe("docs/pages.md", () => {
     const { translators } = readTexts(["en"], {});
     const t = translators.get("en");
     if (t === undefined) throw new Error("there is no English");
-    const missing = STEP_NAMES.flatMap((name) => {
-      const step = sampleStep(name);
-      const variables = Object.keys(stepPage(name).locals(t, step));
+    const unregistered = { host: "a.example", how: "https", checked: true } as const;
+    const steps = [
+      ...STEP_NAMES.map((name) => sampleStep(name)),
+      sampleStep("consent", { signIn: { client: { client_id: "x", name: "x", unregistered } } }),
+    ];
+    const missing = steps.flatMap((step) => {
+      const variables = Object.keys(stepPage(step).locals(t, step));
       return variables.filter((variable) => !views.includes(`\`${variable}`));
     });
     expect(missing).toEqual([]);
