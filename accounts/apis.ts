@@ -127,6 +127,7 @@ export function createApis({
         lifetime: settings.lifetime ?? (tokens === "jwt" ? DEFAULT_JWT_SECONDS : MAX_OPAQUE_SECONDS),
         introspection,
         assign: settings.assign ?? false,
+        second_factor: settings.second_factor ?? "optional",
         // Its tokens belong to the service that people are assigned to and unassigned from.
         tokens_epoch: stored?.service === settings.service ? stored.tokens_epoch : newTokensEpoch(),
       };
@@ -171,9 +172,9 @@ export function createApis({
           identifier,
           (stored) => {
             if (stored === undefined) throw new NotFound("the API");
-            const { name, service, scopes, tokens, lifetime, introspection, assign } = stored;
+            const { name, service, scopes, tokens, lifetime, introspection, assign, second_factor } = stored;
             const settings = { name, service, scopes, tokens, lifetime, introspection, assign };
-            return checked("api", apiSettings, { ...settings, ...input });
+            return checked("api", apiSettings, { ...settings, second_factor, ...input });
           },
           caller,
         );

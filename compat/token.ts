@@ -48,16 +48,10 @@ export function prefetch(
     if (identifier !== undefined && isPresentable(identifier)) unit.prefetch(model, artifactKey(identifier));
 }
 
-/**
- * What oidc-provider does not require: a redirect address, which clients with one registered address may omit there; and that a
- * request of the password grant, whose tokens are for no API, names none (RFC 8707 section 2).
- */
+/** What oidc-provider does not require: a redirect address, which clients with one registered address may omit there. */
 export function requireTokenParameters(body: Fields): void {
-  const grantType = body.one("grant_type");
-  if (grantType === "authorization_code" && !body.one("redirect_uri"))
+  if (body.one("grant_type") === "authorization_code" && !body.one("redirect_uri"))
     throw invalidRequest("redirect_uri is missing");
-  if (grantType === "password" && body.has("resource"))
-    throw badRequest("invalid_target", "the password grant gives no tokens for a resource");
 }
 
 /**

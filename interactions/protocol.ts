@@ -250,7 +250,13 @@ export function createSignInProtocol(
     const artifact = units.required().known(INTERACTION, artifactKey(uid));
     const stored: SignInState = artifact?.state ?? {};
     const { scopes, claims } = supported.accessIn(params);
-    const demanded = demandedAcr(client, configuration.profile, acrRequest(requestedAcr(params["claims"])));
+    const apis = await requestedApis(client, params, directory);
+    const demanded = demandedAcr(
+      client,
+      configuration.profile,
+      acrRequest(requestedAcr(params["claims"])),
+      apis.map(({ api }) => api),
+    );
     const stepUp = await steppingUp(found, demanded);
     const loginHint = text(params["login_hint"]);
     const uiLocales = text(params["ui_locales"]);
@@ -270,7 +276,7 @@ export function createSignInProtocol(
       state: stateOf(stored, stepUp),
       shares:
         name === "consent" ? consentFields({ fields, claims: supported.readBy(client) }, scopes, claims) : [],
-      apis: name === "consent" ? (await requestedApis(client, params, directory)).map(consentApi) : [],
+      apis: name === "consent" ? apis.map(consentApi) : [],
       expiresAt: exp * 1_000,
       ...(artifact !== undefined && isExtendable(artifact) && { extendable: true }),
       ...(demanded !== undefined && { demandedAcr: demanded }),

@@ -13,6 +13,7 @@ import type { AccountRecord, ApiRecord, ClientRecord } from "../records/director
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import type { Artifact } from "../records/artifacts/artifact.ts";
 import { consentOf } from "../accounts/clients/consents.ts";
+import { wantsFactor } from "../accounts/factors/factor.ts";
 import type { ProviderRules } from "../accounts/providers.ts";
 import { findRoles } from "../accounts/roles.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
@@ -25,6 +26,7 @@ import {
   type TokenEpochs,
 } from "./account.ts";
 import { artifactKey } from "./adapter.ts";
+import { ACR_MFA, acrOf, satisfies } from "./authentication.ts";
 import { clientRecord } from "./clients.ts";
 import type { ProviderServices } from "./services.ts";
 import type { Unit } from "./unit-of-work.ts";
@@ -50,6 +52,11 @@ export interface ApiTokens {
    * @throws InvalidTarget, InvalidScope or InvalidGrant when there is no token for it.
    */
   choose(ctx: TokenContext, source: Artifact): Promise<void>;
+  /**
+   * The password grant gives no tokens for an API.
+   * @throws InvalidTarget, or InvalidGrant where the API needs a second factor.
+   */
+  refusePassword(client: ClientRecord, resource: string): Promise<never>;
   /** `getResourceServerInfo` of oidc-provider. */
   resourceServer(ctx: KoaContextWithOIDC, identifier: string, client: Client): Promise<ResourceServer>;
   /** `extraTokenClaims` of oidc-provider: what tokens of people for an API say besides the standard members. */
@@ -88,6 +95,16 @@ function requested(scope: unknown): ReadonlySet<string> | undefined {
 
 const notAllowed = (): Error =>
   new errors.InvalidTarget("the client may not ask for tokens for this resource");
+
+/** The person has to sign in again, with a second factor: the client learns it by the description. */
+const tooWeak = (): Error =>
+  Object.assign(new errors.InvalidGrant("the API needs a second factor"), {
+    error_description: "second_factor",
+  });
+
+/** How the person of a code or a token signed in. */
+const amrOf = ({ payload: { amr } }: Artifact): readonly string[] =>
+  Array.isArray(amr) ? amr.filter((each) => typeof each === "string") : [];
 
 function noScopeLeft(scope: unknown): Error {
   const named = typeof scope === "string" ? scope : "";
@@ -190,7 +207,7 @@ export function createApiTokens(
     return true;
   }
 
-  /** @throws InvalidGrant when the person's access to the API has ended. */
+  /** @throws InvalidGrant when the person's access to the API has ended, or it wants a second factor and none was shown. */
   async function requireAccess(source: Artifact, api: ApiRecord): Promise<Artifact | undefined> {
     const [grant, account] = await Promise.all([
       source.grantKey === undefined ? undefined : units.required().find("Grant", source.grantKey),
@@ -201,6 +218,7 @@ export function createApiTokens(
     const { apis = {} } = (grant.payload["generations"] ?? {}) as Partial<GrantGenerations>;
     if (!isCurrentForApi(ownValue(apis, api.identifier), account, api))
       throw new errors.InvalidGrant("the access to this resource has ended");
+    if (wantsFactor(api) && !satisfies(acrOf(amrOf(source)), ACR_MFA)) throw tooWeak();
     return grant;
   }
 
@@ -239,6 +257,11 @@ export function createApiTokens(
       if (grant !== undefined && left.length === 0) throw noScopeLeft(params["scope"]);
       params["resource"] = resource;
       apisOf(ctx.oidc).set(resource, api);
+    },
+
+    async refusePassword(client, resource) {
+      if (wantsFactor(await requireApi(client, resource))) throw tooWeak();
+      throw new errors.InvalidTarget("the password grant gives no tokens for a resource");
     },
 
     async resourceServer(ctx, identifier, client) {

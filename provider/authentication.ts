@@ -3,7 +3,7 @@
  * stored; `acr` follows from it.
  */
 import type { Configuration } from "../config/configuration.ts";
-import type { ClientRecord } from "../records/directory/directory.ts";
+import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import { hasSecondFactor, needsSecondFactor } from "../accounts/factors/factor.ts";
 import type { SecondFactors } from "../accounts/factors/factors.ts";
 import { allWays, type Way, type WayOwner, WAYS } from "../accounts/ways/ways.ts";
@@ -142,13 +142,14 @@ export function remainingAcr(
   return satisfies(acr, most) ? most : acr;
 }
 
-/** The weakest `acr` that a request and its client accept; `undefined` if a password is enough. */
+/** The weakest `acr` that a request, its client and the APIs accept; `undefined` if a password is enough. */
 export function demandedAcr(
   client: Pick<ClientRecord, "first_party" | "second_factor">,
   profile: Configuration["profile"],
   { essential, values }: AcrRequest,
+  apis: readonly Pick<ApiRecord, "second_factor">[],
 ): string | undefined {
-  const clientAcr = needsSecondFactor(client, profile) ? ACR_MFA : undefined;
+  const clientAcr = needsSecondFactor(client, profile, apis) ? ACR_MFA : undefined;
   const weakest = essential ? KNOWN_ACRS.find((acr) => values?.includes(acr)) : undefined;
   const level = Math.max(...[weakest, clientAcr].map((acr) => KNOWN_ACRS.indexOf(acr ?? "")));
   return level > 0 ? KNOWN_ACRS[level] : undefined;

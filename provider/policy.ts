@@ -66,15 +66,13 @@ export function acrRequestOf({
 }
 
 /**
- * Whether the client needs a second factor, and the session has none. A person without one adds one during the sign-in.
+ * Whether the client, or an API that it asks for, needs a second factor, and the session has none. A person without one adds one during the sign-in.
  */
-function lacksSecondFactor(
-  { oidc: { session, account, client } }: KoaContextWithOIDC,
-  profile: Configuration["profile"],
-): boolean {
+function lacksSecondFactor({ oidc }: KoaContextWithOIDC, profile: Configuration["profile"]): boolean {
+  const { session, account, client } = oidc;
   if (!session?.accountId || account === undefined || client === undefined) return false;
   const reader = clientRecord(client);
-  if (!needsSecondFactor(reader, profile)) return false;
+  if (!needsSecondFactor(reader, profile, apisOf(oidc).values())) return false;
   return !hasShownFactorAt(reader, session, (account as OidcAccount).record);
 }
 
@@ -277,7 +275,7 @@ export function signInPolicy({
     ),
   );
   login?.checks.add(
-    new Check(CLIENT_POLICY, "the client needs a second factor", "interaction_required", (ctx) =>
+    new Check(CLIENT_POLICY, "the client or the API needs a second factor", "interaction_required", (ctx) =>
       lacksSecondFactor(ctx, profile),
     ),
   );

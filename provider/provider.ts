@@ -128,7 +128,8 @@ export function createProvider(services: ProviderParts, signing: readonly JWK[])
     const unit = units.current();
     if (unit !== undefined) unit.failure ??= error;
   });
-  if (configuration.profile === "documented") new PasswordGrant(services, refreshTokens).register(provider);
+  if (configuration.profile === "documented")
+    new PasswordGrant(services, refreshTokens, apis).register(provider);
   return provider;
 }
 

@@ -45,6 +45,7 @@ import {
   isReviewed,
   isStill,
   needsSecondFactor,
+  wantsFactor,
   type NewFactor,
   type OwnFactorChange,
   type UnchangedFactors,
@@ -145,17 +146,13 @@ export function createAccountFactors(
     return link !== undefined && link.provider === only?.key;
   }
 
-  /** Whether the person needs a second factor: as an operator, or for a client of a service that they use. */
+  /** Whether the person needs a second factor: as an operator, or for a client or an API of a service that they use. */
   async function isRequiredOf({ sub, services: used }: AccountRecord): Promise<boolean> {
     if (profile === "strict" && isOperator(configuration, sub)) return true;
     const clients = await directory.listClients();
-    return clients.some(
-      (client) =>
-        needsSecondFactor(client, profile) &&
-        !client.disabled &&
-        client.service !== null &&
-        Object.hasOwn(used, client.service),
-    );
+    const strict = clients.filter((client) => needsSecondFactor(client, profile) && !client.disabled);
+    const apis = (await directory.listApis()).filter(wantsFactor);
+    return [...strict, ...apis].some(({ service }) => service !== null && Object.hasOwn(used, service));
   }
 
   const replaceRecoveryCodes = (

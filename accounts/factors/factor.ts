@@ -3,7 +3,7 @@ import { hash, randomBytes } from "node:crypto";
 import type { z } from "zod";
 import type { Configuration } from "../../config/configuration.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
-import type { AccountRecord, ClientRecord } from "../../records/directory/directory.ts";
+import type { AccountRecord, ApiRecord, ClientRecord } from "../../records/directory/directory.ts";
 import type { StoredPasskey } from "../../records/factors/factor-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
 import { described } from "../../config/documented-schema.ts";
@@ -24,14 +24,19 @@ export function hasSecondFactor(account: WayOwner): boolean {
   return hasWay(account, isFactorWay);
 }
 
+/** Whether something that people sign in for wants a second factor by itself: an API, or a client. */
+export const wantsFactor = ({ second_factor }: { readonly second_factor?: string | undefined }): boolean =>
+  second_factor === "required";
+
 /**
- * Whether people need a second factor to sign in to this client. `profile: strict` wants one for every third party.
+ * Whether people need a second factor to sign in to this client, for these APIs. `profile: strict` wants one for every third party.
  */
 export function needsSecondFactor(
-  { first_party, second_factor }: Pick<ClientRecord, "first_party" | "second_factor">,
+  client: Pick<ClientRecord, "first_party" | "second_factor">,
   profile: Configuration["profile"],
+  apis: Iterable<Pick<ApiRecord, "second_factor">> = [],
 ): boolean {
-  return second_factor === "required" || (profile === "strict" && !first_party);
+  return wantsFactor(client) || (profile === "strict" && !client.first_party) || [...apis].some(wantsFactor);
 }
 
 /**

@@ -4,7 +4,7 @@ import { described } from "../../config/documented-schema.ts";
 import { RESERVED_SCOPES } from "../../config/reserved-names.ts";
 import { isLoopback, urlProblem } from "../../config/value-forms.ts";
 import { isObjectName, OBJECT_NAME_PROBLEM } from "../../core/untrusted-keys.ts";
-import { exactly, flag, integer, mapOf, ruled, whenValid } from "../arguments.ts";
+import { choice, exactly, flag, integer, mapOf, ruled, whenValid } from "../arguments.ts";
 import { clientIdProblem, keyProblem, type Problem, textProblem } from "../text-rules.ts";
 import { type Facade, NONE, operation, operations } from "./operation.ts";
 
@@ -75,6 +75,11 @@ const apiShape = {
   }),
   /** Whether people who authorize a client for it are assigned to its service. Default: `false`. */
   assign: flag().optional(),
+  /**
+   * `required`: people get tokens for it only with a second factor or a passkey, whichever client asks for them. It does not concern
+   * `machine` clients. Default: `optional`.
+   */
+  second_factor: choice(["required", "optional"]).optional(),
 };
 
 const settingsOfApi = exactly(apiShape).superRefine(
@@ -111,6 +116,7 @@ const shownApi = exactly({
   lifetime: z.int(),
   introspection: z.array(z.string()).readonly(),
   assign: z.boolean(),
+  second_factor: z.enum(["required", "optional"]),
 });
 
 /** An API as every call returns it. */

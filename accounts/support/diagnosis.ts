@@ -57,7 +57,7 @@ const aboutClient = ({ client_id, service }: ClientRecord): SignInCheck["detail"
 });
 
 /** The clients that require a second factor. With `profile: strict`, operators need one as well. */
-const wantsFactor =
+const needsFactorAt =
   ({ profile }: Pick<Configuration, "profile">) =>
   (client: ClientRecord): boolean =>
     !client.disabled && needsSecondFactor(client, profile);
@@ -98,7 +98,7 @@ const CHECKS: Readonly<
   },
   factor_required({ account, clients }, { configuration }) {
     if (hasSecondFactor(account)) return undefined;
-    const client = clients.find(wantsFactor(configuration));
+    const client = clients.find(needsFactorAt(configuration));
     return client && { detail: aboutClient(client) };
   },
   address_unconfirmed: ({ account }) => (account.email_verified ? undefined : {}),

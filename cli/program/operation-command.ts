@@ -1,4 +1,5 @@
 /** The command of an operation: operands, options, confirmation and what is printed follow from its row. */
+import { z } from "zod";
 import {
   type AnyRow,
   type AnyTable,
@@ -7,6 +8,7 @@ import {
   membersOf,
   type Page,
 } from "../../accounts/operations/operation.ts";
+import { bare } from "../../config/documented-schema.ts";
 import { pagesOf } from "../../core/pages.ts";
 import { OPERATION_TEXTS, phraseOf, plainText } from "../../administration/operation-texts.ts";
 import { CALLS, kebab, type Noun, rowsOf, TABLES } from "../../administration/tables.ts";
@@ -36,11 +38,12 @@ export const PAGE = 500;
 const isEmpty = (value: unknown): boolean =>
   value === null || value === undefined || (typeof value === "object" && Object.keys(value).length === 0);
 
-/** Values of the record that would be removed for good. Numbers and answers have defaults instead. */
+/** Values of the record that would be removed for good. Numbers, answers and choices have defaults instead. */
 function losses(before: object, input: Readonly<Record<string, unknown>>, row: AnyRow): string[] {
   const final: readonly string[] = row.final ?? [];
   return Object.entries(membersOf(row)).flatMap(([member, schema]) => {
     if (row.effect !== "put" && !(final.includes(member) && member in input)) return [];
+    if (bare(schema) instanceof z.ZodEnum) return [];
     const was: unknown = Reflect.get(before, member);
     const is = input[member] ?? schema.safeParse(undefined).data;
     return isLost(was, is) ? [member] : [];

@@ -272,7 +272,12 @@ async function enter(
       const isUnavailable =
         (device.resource.length > 0 && apis.length === 0) ||
         apis.some(({ api }) => isShutOut(account, client, api));
-      const isWeak = needsSecondFactor(client, profile) && !hasShownFactorAt(client, visit.person, account);
+      const needsFactor = needsSecondFactor(
+        client,
+        profile,
+        apis.map(({ api }) => api),
+      );
+      const isWeak = needsFactor && !hasShownFactorAt(client, visit.person, account);
       if (isWeak && action !== "refuse" && !isUnavailable) return { kind: "secondFactor" };
       if (action !== "connect" && action !== "refuse" && !isUnavailable)
         return { kind: "waiting", device, client, apis };

@@ -5,6 +5,7 @@ import type { AccountRecord } from "../../records/directory/directory.ts";
 import { currentGenerations, oidcAccount, rolesAtClient } from "../account.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import { ACR_PASSWORD, AMR_PASSWORD } from "../authentication.ts";
+import type { ApiTokens } from "../apis.ts";
 import { clientRecord } from "../clients.ts";
 import { artifactKey } from "../adapter.ts";
 import { newGrant } from "./grant.ts";
@@ -17,6 +18,7 @@ interface Parameters {
   readonly username?: string;
   readonly password?: string;
   readonly scope?: string;
+  readonly resource?: string;
 }
 
 type Context = TokenEndpointGrantContext<Parameters>;
@@ -33,10 +35,16 @@ type Services = Pick<
 export class PasswordGrant {
   readonly #services: Services;
   readonly #refreshTokens: Pick<RefreshTokens, "keepGrant">;
+  readonly #apis: Pick<ApiTokens, "refusePassword">;
 
-  constructor(services: Services, refreshTokens: Pick<RefreshTokens, "keepGrant">) {
+  constructor(
+    services: Services,
+    refreshTokens: Pick<RefreshTokens, "keepGrant">,
+    apis: Pick<ApiTokens, "refusePassword">,
+  ) {
     this.#services = services;
     this.#refreshTokens = refreshTokens;
+    this.#apis = apis;
   }
 
   /** Clients also need `password` in their `grant_types`. */
@@ -45,6 +53,7 @@ export class PasswordGrant {
       "username",
       "password",
       "scope",
+      "resource",
     ]);
   }
 
@@ -81,6 +90,8 @@ export class PasswordGrant {
 
   async #issue(ctx: Context, provider: Provider): Promise<void> {
     const { accounts, storage, claims, clock } = this.#services;
+    const { resource } = ctx.oidc.params;
+    if (resource !== undefined) await this.#apis.refusePassword(clientRecord(ctx.oidc.client), resource);
     const thumbprint = await requireProof(ctx, undefined);
     const record = await this.#authenticate(ctx);
     const { client } = ctx.oidc;

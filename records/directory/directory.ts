@@ -235,6 +235,8 @@ export interface ApiRecord {
   readonly introspection: readonly string[];
   /** Whether people are assigned to the service when they authorize a client for the API. */
   readonly assign: boolean;
+  /** Whether people need a second factor for its tokens, whichever client asks for them. */
+  readonly second_factor: "required" | "optional";
   /** Random. An API that is moved to another service, or removed and put again, gets another one: its earlier tokens stay invalid. */
   readonly tokens_epoch: string;
 }

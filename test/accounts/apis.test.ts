@@ -36,6 +36,7 @@ describe("an API", () => {
       lifetime: 36_000,
       introspection: [],
       assign: false,
+      second_factor: "optional",
     };
     expect(await apis.put(ARTICLES, SETTINGS)).toEqual(shown);
     expect(await apis.put(ARTICLES, SETTINGS)).toEqual(shown);
@@ -112,6 +113,7 @@ describe("an API", () => {
       lifetime: [0, 59, 36_001, 60.5, "60"],
       introspection: ["news", [""], ["a", "a"], [1]],
       assign: ["yes"],
+      second_factor: ["yes", true, null],
       secret: ["x"],
     };
     for (const [option, values] of Object.entries(wrong))

@@ -280,6 +280,7 @@ function mainRecords(index: number, now: number): RecordData[] {
       lifetime: 60,
       introspection: [`client ${sub}`],
       assign: false,
+      second_factor: "optional",
       tokens_epoch: text(index),
     }),
     CLIENT.record(client(`client ${sub}`, { name: text(index + 3), service: text(index) })),

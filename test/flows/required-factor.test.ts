@@ -4,9 +4,10 @@ import { ACR_MFA } from "../../provider/authentication.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { clientAt, signIn } from "./clients.ts";
 import { decide, enter, TELEVISION } from "./devices.ts";
-import type { TestClient } from "../../testing/test-client.ts";
+import { readTokens, type TestClient } from "../../testing/test-client.ts";
 import { formOf, METHODS, MethodsParty, type MethodsService, startMethodsService } from "./methods-party.ts";
 import { NEWS } from "./running-service.ts";
+import { ARTICLES } from "./sample-apis.ts";
 
 const VAULT = { ...TELEVISION, client_id: "vault", name: "Vault", second_factor: "required" } as const;
 
@@ -21,6 +22,8 @@ beforeEach(async () => {
 });
 
 const atDevicePage = (browser: Browser): Promise<Browser> => browser.get(`${running.openid}/device`);
+
+const codeAt = (browser: Browser): string => browser.location?.searchParams.get("code") ?? "";
 
 /** Signs in with the box ticked, signs out, and signs in again with only the password. */
 async function remembered(): Promise<Browser> {
@@ -81,6 +84,61 @@ describe("a session of a remembered browser, which has shown only the password",
     const news = clientAt(running, "oauth2", NEWS);
     await browser.get(news.authorizeUrl({ acr_values: ACR_MFA }));
     expect(browser.title).toContain("Confirm that it’s you");
+  });
+});
+
+describe("an API that needs a second factor", () => {
+  it("holds at the authorization of each client, at a refresh and at a device, and nothing is used up by a refusal [D-API-16]", async () => {
+    const { directory, clients } = running.service;
+    const settings = { name: "Articles", service: "1", scopes: { "articles:read": "Read your articles" } };
+    const api = await directory.apis.put(ARTICLES, settings);
+    expect(api.second_factor).toBe("optional");
+    const apis = { [ARTICLES]: ["articles:read"] };
+    for (const client_id of [NEWS.client_id, "television"]) {
+      if (client_id === "television") await clients.register({ ...TELEVISION, client_id });
+      await clients.update(client_id, { apis });
+    }
+    await running.service.accounts.assign(party.person.sub, "1");
+    const news = clientAt(running, "oauth2", NEWS);
+    const request = news.authorizeUrl({ resource: ARTICLES, scope: "articles:read" });
+    const browser = await party.signIn(await news.browser().get(request));
+    const weak = readTokens(await news.exchange(codeAt(browser)));
+    await browser.get(request);
+    const weakCode = codeAt(browser);
+    await directory.apis.update(ARTICLES, { second_factor: "required" });
+
+    // What was granted with a password alone gives no more tokens, and works again afterwards.
+    const tooWeak = { error: "invalid_grant", error_description: "second_factor" };
+    expect((await news.refresh(weak.refresh_token)).body).toEqual(tooWeak);
+    expect((await news.exchange(weakCode)).body).toEqual(tooWeak);
+    const ofPerson = { resource: ARTICLES, scope: "articles:read" };
+    expect((await news.password(party.person, ofPerson)).body).toEqual(tooWeak);
+    await directory.apis.update(ARTICLES, { second_factor: "optional" });
+    expect((await news.refresh(weak.refresh_token)).status).toBe(200);
+    expect((await news.exchange(weakCode)).status).toBe(200);
+    await directory.apis.update(ARTICLES, { second_factor: "required" });
+
+    // Without the API, the client asks for nothing.
+    await browser.get(news.authorizeUrl());
+    expect(codeAt(browser)).not.toBe("");
+    await browser.get(`${request}&prompt=none`);
+    expect(browser.location?.searchParams.get("error")).toBe("interaction_required");
+    const television = clientAt(running, "openid", TELEVISION);
+    const codes = await television.deviceCodes(ofPerson);
+    await enter(await atDevicePage(browser), codes.user_code);
+    expect([browser.status, browser.html.includes("needs a second factor")]).toEqual([400, true]);
+
+    // A person without a factor adds one in the sign-in; a session that has shown one goes through.
+    await signIn(await browser.get(request), party.person);
+    expect([browser.location, browser.title]).toEqual([undefined, "Secure your account"]);
+    await party.add(await party.browser(), "app");
+    const strong = await party.signIn(await news.browser().get(request));
+    const tokens = readTokens(await news.exchange(codeAt(strong)));
+    expect((await news.refresh(tokens.refresh_token)).status).toBe(200);
+    expect((await news.refresh(weak.refresh_token)).body).toEqual(tooWeak);
+    const methods = await party.browser(`${METHODS}/change?factor=app`);
+    await methods.submit(formOf(methods, "remove"));
+    expect(methods.html).toContain("You can’t remove your last second factor");
   });
 });
 
