@@ -11,7 +11,7 @@ import { environmentOf } from "../../config/admin.ts";
 import { type Form, isFromHere } from "../../interactions/forms.ts";
 import { isRecent } from "../../interactions/account/gate.ts";
 import { moments } from "../../interactions/look/moments.ts";
-import { chooseTimeZone } from "../../interactions/look/time-zone.ts";
+import { chooseTimeZone, showsExactTimes } from "../../interactions/look/time-zone.ts";
 import type { SendOptions } from "../../interactions/page.ts";
 import type { PageServices } from "../../interactions/services.ts";
 import { callerOf } from "../../provider/exchange.ts";
@@ -31,6 +31,7 @@ import {
   type ConsoleRequest,
   type ConsoleView,
   identifierOf,
+  keepingList,
   type Notice,
   type Operator,
   RoleRequired,
@@ -88,7 +89,7 @@ export function consoleSurface(parts: ConsoleParts): Surface {
 }
 
 /** Parameters of an address that the frame reads. */
-const FRAME_PARAMETERS = ["lang", "zone", "result", "lost"];
+const FRAME_PARAMETERS = ["lang", "zone", "times", "result", "lost"];
 
 const SIGN_OUT = "/sign-out";
 
@@ -220,6 +221,7 @@ export function createConsole(
         notice: request.notice,
         now,
         zone,
+        isExact: showsExactTimes(ctx),
         kept: [...query],
       },
     };
@@ -247,6 +249,10 @@ export function createConsole(
         return see(ctx, await signIn.begin(ctx, addressIn(ctx, ctx.method === "POST" ? { lost: "1" } : {})));
       case "go": {
         const target = new URL(reply.to, url);
+        // Back on the record, or on another page about it: the way to its list stays.
+        if (target.pathname === request.path)
+          for (const [name, value] of Object.entries(keepingList(request.query)))
+            target.searchParams.set(name, value);
         if (reply.notice)
           target.searchParams.set("result", seal(`notice ${target.pathname}`, JSON.stringify(reply.notice)));
         return see(ctx, url + target.pathname + target.search + target.hash);

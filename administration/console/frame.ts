@@ -4,7 +4,7 @@ import type { Page } from "../../interactions/page.ts";
 import { fullName } from "../../accounts/names.ts";
 import type { OperatorRole } from "../../config/operators.ts";
 import { nameOf, sidebar } from "./entries.ts";
-import type { ConsoleView, Notice, Operator } from "./request.ts";
+import { type ConsoleView, keepingList, listAddress, type Notice, type Operator } from "./request.ts";
 import type { Refusal } from "./sign-in.ts";
 
 /** What the frame shows besides the page. */
@@ -30,6 +30,8 @@ export interface FrameData {
   readonly notice: Notice | undefined;
   readonly now: number;
   readonly zone: string;
+  /** Times are exact without a pointer on their row. */
+  readonly isExact: boolean;
   /** The query that choosing a time zone repeats. */
   readonly kept: readonly (readonly [string, string])[];
 }
@@ -51,9 +53,15 @@ function framed(t: Translator, frame: FrameData, view: ConsoleView) {
   const { operator, open, entry, todo, zone, now, notice } = frame;
   const { role } = operator.who;
   const name = fullName(operator.account) || operator.account.email;
-  const crumbs = view.crumbs ?? (entry === undefined || entry === "" ? [] : [here(t, entry)]);
+  const kept = new URLSearchParams(frame.kept.map((each) => [...each]));
+  const way = view.crumbs ?? (entry === undefined || entry === "" ? [] : [here(t, entry)]);
+  const crumbs = way.map(({ label, href }) => {
+    const [path = ""] = href.split("?");
+    const isList = path === `/${entry}` && Object.keys(keepingList(kept)).length > 0;
+    return { label, href: isList ? listAddress(kept, path) : href };
+  });
   return {
-    layout: "console",
+    layout: frame.isExact ? "console exact" : "console",
     heading: view.heading,
     titleText: view.tabTitle ?? view.heading,
     lead: view.lead ?? "",
@@ -74,6 +82,10 @@ function framed(t: Translator, frame: FrameData, view: ConsoleView) {
     zone: zoneText(t.locale, now, zone),
     zoneName: zone,
     kept: frame.kept,
+    times: {
+      href: `?${new URLSearchParams([...kept, ["times", frame.isExact ? "relative" : "exact"]])}`,
+      label: t(frame.isExact ? "admin.times.relative" : "admin.times.exact"),
+    },
     accountHref: frame.account,
     host: frame.host,
     version: frame.version,

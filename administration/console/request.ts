@@ -115,7 +115,7 @@ export interface ConsoleRequest {
   readonly here: string;
   /** The identifiers in the path. */
   readonly params: readonly string[];
-  /** Without what the frame reads: `lang`, `zone` and `result`. */
+  /** Without what the frame reads: `lang`, `zone`, `times` and `result`. */
   readonly query: URLSearchParams;
   readonly operator: Operator;
   readonly t: Translator;
@@ -170,6 +170,34 @@ export interface ConsolePage {
   readonly get: ConsoleHandler;
   /** A form of the page, whose token and origin are checked. */
   readonly post?: (request: ConsoleRequest, form: Form) => Promise<ConsoleAnswer>;
+}
+
+/** The parameter of a record's address with the filters of the list that led there: the way back keeps them. */
+const LIST = "list";
+const MAX_LIST = 2_000;
+
+/** The address of a record, on a row of a list. */
+export const fromList = ({ query }: Pick<ConsoleRequest, "query">, href: string): string =>
+  query.size === 0 ? href : `${href}?${new URLSearchParams({ [LIST]: String(query) })}`;
+
+/** The filters of the list that led to this page, for another page about the same record. */
+export function keepingList(query: URLSearchParams): Readonly<Record<string, string>> {
+  const list = query.get(LIST) ?? "";
+  return list === "" || list.length > MAX_LIST ? {} : { [LIST]: list };
+}
+
+/** The address of the record that this page is about. */
+export function recordAddress({ path, query }: Pick<ConsoleRequest, "path" | "query">): string {
+  const kept = new URLSearchParams(keepingList(query));
+  return kept.size === 0 ? path : `${path}?${kept}`;
+}
+
+/** The address of the list that led to this page, with its filters. @param list without them. */
+export function listAddress(query: URLSearchParams, list: string): string {
+  const filters = new URLSearchParams(keepingList(query)[LIST] ?? "");
+  // What does something is no filter.
+  for (const name of ["do", LIST, "result", "lost"]) filters.delete(name);
+  return filters.size === 0 ? list : `${list}?${filters}`;
 }
 
 /** An identifier as a segment of a path: itself, or Base64url where a proxy could read it as something else. */

@@ -19,6 +19,10 @@ export interface Column {
   readonly look?: string;
   /** The heading is only heard. */
   readonly isUnseen?: boolean;
+  /** Where the list is in the order of this column, or in the other order of it. */
+  readonly sort?:
+    | { readonly href: string; readonly order: "ascending" | "descending" | undefined }
+    | undefined;
 }
 
 export interface Row {

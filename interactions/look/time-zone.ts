@@ -1,4 +1,4 @@
-/** The time zone of the delivery console. Without scripts, a server does not learn that of the browser: the person chooses. */
+/** How the consoles show times: in which zone, and whether exactly. Without scripts, a server does not learn that of the browser: the person chooses. */
 import { readCookie, setCookie } from "../../core/cookies.ts";
 import type { LanguageWishes } from "./language.ts";
 
@@ -23,4 +23,18 @@ export function chooseTimeZone(ctx: Omit<LanguageWishes, "acceptsLanguages">): s
   }
   const kept = readCookie(ctx, COOKIE) ?? DEFAULT;
   return known.has(kept) ? kept : DEFAULT;
+}
+
+const EXACT_COOKIE = "sign_in_exact_times";
+
+/** Whether this browser shows exact times in place of "2 hours ago". The link on the page sets the cookie, or takes it away. */
+export function showsExactTimes(ctx: Omit<LanguageWishes, "acceptsLanguages">): boolean {
+  const chosen = new URLSearchParams(ctx.querystring).get("times");
+  if (ctx.method !== "GET" || (chosen !== "exact" && chosen !== "relative"))
+    return readCookie(ctx, EXACT_COOKIE) === "1";
+  const isExact = chosen === "exact";
+  const { secure } = ctx.exchange.deployment;
+  const lifetimeSeconds = isExact ? LIFETIME_SECONDS : 0;
+  setCookie(ctx, { name: EXACT_COOKIE, value: isExact ? "1" : "", lifetimeSeconds, secure });
+  return isExact;
 }

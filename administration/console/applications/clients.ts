@@ -61,6 +61,7 @@ function proofOf({ kind, jwks }: Pick<Client, "kind" | "jwks">): "keys" | "secre
 const clientIn = (record: Item): Client => record as unknown as Client;
 
 export const CLIENTS: Look = {
+  isSmall: true,
   columns: ["name", "client_id", "kind", "service", "authenticates", "disabled"],
   async cells(request) {
     const services = await namesOf(request, "services");

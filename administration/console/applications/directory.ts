@@ -72,6 +72,7 @@ function blockedBy(
 const MAX_NAMED = 20;
 
 export const APIS: Look = {
+  isSmall: true,
   columns: ["name", "identifier", "service", "tokens", "of_scopes", "of_clients"],
   async cells(request) {
     const [clients, services] = await Promise.all([all(request, "clients"), namesOf(request, "services")]);
@@ -178,6 +179,7 @@ async function toldOf(
 }
 
 export const SERVICES: Look = {
+  isSmall: true,
   columns: ["name", "key", "group", "told", "of_clients", "of_apis"],
   async cells(request) {
     const [clients, apis, groups, reports] = await Promise.all([
@@ -253,6 +255,7 @@ export const SERVICES: Look = {
 };
 
 export const GROUPS: Look = {
+  isSmall: true,
   columns: ["name", "key", "told", "of_services"],
   async cells(request) {
     const [services, reports] = await Promise.all([all(request, "services"), all(request, "receivers")]);
@@ -310,6 +313,7 @@ export const GROUPS: Look = {
 const peopleOf = (key: string): string => `/people?${new URLSearchParams({ portal: key })}`;
 
 export const PORTALS: Look = {
+  isSmall: true,
   columns: ["name", "key", "told", "people"],
   async cells(request) {
     const reports = await all(request, "receivers");

@@ -59,6 +59,7 @@ function verdictOf(request: ConsoleRequest, items: readonly Item[]): Verdict | u
 }
 
 export const KEYS: Look = {
+  isSmall: true,
   columns: ["kid", "alg", "state", "in_state_since", "next_step", "removable_from"],
   without: ["rotate", "retire"],
   verdict: verdictOf,

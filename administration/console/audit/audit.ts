@@ -9,7 +9,7 @@ import type { FoundRecord } from "../derived/pages.ts";
 import { memberLabel } from "../derived/values.ts";
 import { nameOf as entryName } from "../entries.ts";
 import { PERIODS, secondsOf } from "../local-time.ts";
-import { type ConsoleAnswer, type ConsoleRequest, type HeadAction, segmentOf } from "../request.ts";
+import { type ConsoleAnswer, type ConsoleRequest, fromList, type HeadAction, segmentOf } from "../request.ts";
 import { type Cell, type Fact, member, text } from "../tables.ts";
 
 /** Records of one page. */
@@ -107,7 +107,7 @@ export function createAuditList(parts: AuditParts) {
       before = its;
       const exact: Cell = {
         ...text(clock.format(at)),
-        href: `/audit/${segmentOf(record.id)}`,
+        href: fromList(request, `/audit/${segmentOf(record.id)}`),
       };
       return {
         ...(isNew && { day: its }),

@@ -14,7 +14,7 @@ import type { AuditExport } from "../../../records/audit/audit-export.ts";
 import type { Locals } from "../../../interactions/look/views.ts";
 import { within } from "../../../core/with-timeout.ts";
 import type { ConsoleAnswer, ConsoleRequest, Crumb, Notice } from "../request.ts";
-import { ANY_ACTION, segmentOf } from "../request.ts";
+import { ANY_ACTION, recordAddress, segmentOf } from "../request.ts";
 import { nameOf } from "../entries.ts";
 import {
   type ConsoleField,
@@ -131,7 +131,7 @@ interface Refused {
 
 /** The page before the operation. */
 export function formAnswer(request: ConsoleRequest, acting: Acting, refused?: Refused): ConsoleAnswer {
-  const { t, path, here: to } = request;
+  const { t, here: to } = request;
   const { noun, verb, row, name, tag } = acting;
   if (acting.blocked !== undefined) return blockedAnswer(request, acting, acting.blocked);
   const isStale = refused?.status === 412;
@@ -174,7 +174,7 @@ export function formAnswer(request: ConsoleRequest, acting: Acting, refused?: Re
         value: refused?.filled.get(TYPED) ?? "",
       },
       submit: label,
-      cancel: path,
+      cancel: recordAddress(request),
       isDanger: row.confirm === "final" || isTyped,
       what: oneOf(t, noun),
       ...acting.locals,
@@ -185,7 +185,7 @@ export function formAnswer(request: ConsoleRequest, acting: Acting, refused?: Re
 
 /** Nothing is drawn that would only be refused. */
 function blockedAnswer(request: ConsoleRequest, acting: Acting, why: string): ConsoleAnswer {
-  const { t, path } = request;
+  const { t } = request;
   const { noun, verb, name } = acting;
   return {
     kind: "page",
@@ -193,13 +193,17 @@ function blockedAnswer(request: ConsoleRequest, acting: Acting, why: string): Co
     heading: verbLabel(t, noun, verb),
     ...(name !== undefined && { lead: name }),
     crumbs: crumbsOf(request, acting),
-    locals: { texts: [why], next: { href: path, label: t("admin.back", { name: name ?? "" }) } },
+    locals: {
+      texts: [why],
+      next: { href: recordAddress(request), label: t("admin.back", { name: name ?? "" }) },
+    },
   };
 }
 
-function crumbsOf({ t, path }: ConsoleRequest, { entry, name, target }: Acting): readonly Crumb[] {
-  const list = { label: nameOf(t, entry), href: `/${entry}` };
-  return target.length === 0 || name === undefined ? [list] : [list, { label: name, href: path }];
+function crumbsOf(request: ConsoleRequest, { entry, name, target }: Acting): readonly Crumb[] {
+  const list = { label: nameOf(request.t, entry), href: `/${entry}` };
+  if (target.length === 0 || name === undefined) return [list];
+  return [list, { label: name, href: recordAddress(request) }];
 }
 
 /** What identifies the record, which the person types. */

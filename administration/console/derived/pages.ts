@@ -6,7 +6,14 @@ import { type AnyRow, type AnyTable, membersOf } from "../../../accounts/operati
 import { allows } from "../../../config/operators.ts";
 import { NotFound } from "../../../core/errors.ts";
 import type { Form } from "../../../interactions/forms.ts";
-import type { ConsoleAnswer, ConsolePage, ConsoleRequest, ConsoleRole, HeadAction } from "../request.ts";
+import {
+  type ConsoleAnswer,
+  type ConsolePage,
+  type ConsoleRequest,
+  type ConsoleRole,
+  type HeadAction,
+  keepingList,
+} from "../request.ts";
 import { actAnswer, type Acting, addressOf, formAnswer } from "./act.ts";
 import { listAnswer, type ListLook } from "./list.ts";
 import type { FieldLook } from "./fields.ts";
@@ -146,7 +153,7 @@ function isPossible(verb: string, record: Readonly<Record<string, unknown>>, { p
 const offer = (request: ConsoleRequest, verb: string, row: AnyRow): OfferedAction => ({
   verb,
   row,
-  href: addressOf(request.path, verb),
+  href: addressOf(request.path, verb, keepingList(request.query)),
   isAllowed: mayDo(request, row),
 });
 

@@ -9,7 +9,13 @@ import { receivers } from "../../../notifier/receiver-operations.ts";
 import { addressOf } from "../derived/act.ts";
 import type { ShownValue } from "../derived/values.ts";
 import { MOST_TODO } from "../entries.ts";
-import type { ConsoleAnswer, ConsoleRequest, HeadAction, Notice } from "../request.ts";
+import {
+  type ConsoleAnswer,
+  type ConsoleRequest,
+  type HeadAction,
+  keepingList,
+  type Notice,
+} from "../request.ts";
 import { member } from "../tables.ts";
 
 /** What the pages about notifications need of the service. */
@@ -30,9 +36,9 @@ export const button = (request: ConsoleRequest, action: string, isPrimary = fals
 });
 
 /** A link to the page that asks first. */
-export const opens = ({ t, path }: ConsoleRequest, verb: string): HeadAction => ({
+export const opens = ({ t, path, query }: ConsoleRequest, verb: string): HeadAction => ({
   label: t("admin.verb.opens", { verb: t(`admin.verb.${verb}`) }),
-  href: addressOf(path, verb),
+  href: addressOf(path, verb, keepingList(query)),
 });
 
 /** Goes back to the page with what came of it: a refusal is no page of its own. */

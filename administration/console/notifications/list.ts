@@ -8,7 +8,7 @@ import type { Translator } from "../../../core/texts.ts";
 import { addressOf } from "../derived/act.ts";
 import { accountValue } from "./actions.ts";
 import type { Locals } from "../../../interactions/look/views.ts";
-import { type ConsoleRequest, segmentOf } from "../request.ts";
+import { type ConsoleRequest, fromList, segmentOf } from "../request.ts";
 import { type Cell, member, text, time } from "../tables.ts";
 
 /** What the tabs show. `undelivered`: what waits and what is parked, together. */
@@ -173,9 +173,10 @@ export async function listLocals(
     withReceiver: scope.receiver === undefined,
     deliveries: items.map((delivery) => {
       const { id, receiver, type, state, attempts, at, sub } = delivery;
+      const address = `/deliveries/${segmentOf(id)}`;
       return {
         id,
-        href: `/deliveries/${segmentOf(id)}`,
+        href: path === "/deliveries" ? fromList(request, address) : address,
         when: time(request, at, "").value,
         choose:
           state === "waiting" ? "" : t("admin.deliveries.chooseOne", { type, when: moments(at * 1000).text }),

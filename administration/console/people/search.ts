@@ -14,7 +14,13 @@ import type { AuditRecord } from "../../../records/audit/audit-event.ts";
 import { refusalText } from "../derived/words.ts";
 import { memberLabel, shortened } from "../derived/values.ts";
 import { nameOf } from "../entries.ts";
-import { type ConsoleAnswer, type ConsolePage, type ConsoleRequest, segmentOf } from "../request.ts";
+import {
+  type ConsoleAnswer,
+  type ConsolePage,
+  type ConsoleRequest,
+  fromList,
+  segmentOf,
+} from "../request.ts";
 import { type Cell, member, type Table, text, time } from "../tables.ts";
 import { calledOf, type PeopleParts } from "./person.ts";
 
@@ -155,7 +161,7 @@ export function createSearchList({ configuration, storage, hourly }: PeopleParts
           cells: [
             {
               value: { kind: "marked", parts: marked(calledOf(account), words) },
-              href: `/people/${segmentOf(account.sub)}`,
+              href: fromList(request, `/people/${segmentOf(account.sub)}`),
               ...(hint !== undefined && { note: hint, isBad: true }),
               ...(role !== undefined && {
                 tag: t("admin.search.operator", { role: t(`admin.role.${role}`) }),

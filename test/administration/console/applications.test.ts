@@ -64,7 +64,11 @@ const linksOf = ({ html }: Browser): string[] =>
 
 /** The clients on the page. */
 const listed = (browser: Browser): string[] =>
-  linksOf(browser).flatMap((href) => /^\/clients\/(\w+)$/.exec(href)?.[1] ?? []);
+  linksOf(browser).flatMap((href) => /^\/clients\/(\w+)(?:\?|$)/.exec(href)?.[1] ?? []);
+
+/** The tabs of the list, with what each has. */
+const tabs = ({ html }: Browser): string | undefined =>
+  /class="tabs"[^]*?<\/ul>/.exec(html)?.[0].replaceAll(/<[^>]*>\s*/g, " ");
 
 describe("clients", () => {
   it("are listed with what they authenticate with, and found by kind, service and state [D-ADM-260]", async () => {
@@ -87,6 +91,62 @@ describe("clients", () => {
     expect(words(await see("/clients?kind=public"))).toContain("Nothing matches. Remove all filters");
     expect((await see("/clients?kind=%3Cscript%3E")).status).toBe(422);
     await clients.enable("tv");
+  });
+
+  it("are sorted by each column, and counted by state, in a list that is read whole [D-ADM-320]", async () => {
+    const { clients } = console.running.service;
+    await clients.disable("tv");
+    const all = await see("/clients");
+    const names = listed(all);
+    expect(tabs(all)).toMatch(new RegExp(`All +${names.length} +Active +${names.length - 1} +Disabled +1 `));
+    expect(all.html).not.toMatch(/<th[^>]*aria-sort/);
+    const byName = await see("/clients?sort=name");
+    expect(byName.html).toMatch(/aria-sort="ascending"><a href="\/clients\?sort=-name">Name</);
+    const up = listed(byName);
+    expect(listed(await see("/clients?sort=-name"))).toEqual(up.toReversed());
+    const narrowed = await see("/clients?service=3&disabled=no&sort=client_id");
+    expect(listed(narrowed)).toEqual(["export", "partner"]);
+    expect(tabs(narrowed)).toMatch(/All +2 +Active +2 +Disabled +0 /);
+    expect(narrowed.html).toContain('name="disabled" value="no"');
+    // An order or a page that is none is ignored.
+    expect(listed(await see("/clients?sort=constructor&after=%00"))).toEqual(names);
+    for (const path of ["/apis", "/services", "/groups", "/portals", "/keys"])
+      expect([path, (await see(`${path}?sort=-name`)).status]).toEqual([path, 200]);
+    await clients.enable("tv");
+  });
+
+  it("lead back to the list as it was, from a record and from the pages about it [D-ADM-321]", async () => {
+    const back = async (path: string) =>
+      linksOf(await see(path)).filter((href) => /^\/clients(?!\/)/.test(href) && href !== "/clients");
+    const list = "/clients?kind=device&sort=-name";
+    const record = linksOf(await see(list)).find((href) => href.startsWith("/clients/tv?")) ?? "";
+    expect(await back(record)).toEqual([list]);
+    const disable = linksOf(await see(record)).find((href) => href.includes("do=disable")) ?? "";
+    const asking = await see(disable);
+    expect(linksOf(asking)).toContain(list);
+    await asking.submit(mainForm(asking));
+    expect(linksOf(asking)).toContain(list);
+    await console.running.service.clients.enable("tv");
+    // Whatever somebody writes there, it leads to the list and does nothing.
+    for (const hostile of [
+      "//evil.example/",
+      "?do=remove",
+      "do=register&lost=1&result=x&list=y",
+      '"><script>',
+    ])
+      for (const href of await back(`/clients/tv?list=${encodeURIComponent(hostile)}`))
+        expect(href).toMatch(/^\/clients(?:\?(?!.*(?:do|lost|result|list)=)[\w%.+=-]*)?$/);
+  });
+
+  it("show exact times to a browser that asks for them once [D-ADM-322]", async () => {
+    const isExact = async (path: string) => (await see(path)).html.includes('<body class="console exact">');
+    expect(await isExact("/clients?kind=web")).toBe(false);
+    const exact = linksOf(await see("/clients?kind=web")).find((href) => href.includes("times=")) ?? "";
+    expect(exact).toBe("?kind=web&times=exact");
+    expect(await isExact("/clients?kind=web&times=exact")).toBe(true);
+    expect(await isExact("/keys")).toBe(true);
+    expect(await isExact("/keys?times=relative")).toBe(false);
+    expect(await isExact("/keys?times=%22")).toBe(false);
   });
 
   it("are registered with keys only if they are pasted, and every problem is at its field [D-ADM-261]", async () => {

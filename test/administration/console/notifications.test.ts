@@ -87,7 +87,7 @@ const buttons = (browser: Browser): string[] =>
 /** The deliveries of the table. */
 const listed = (browser: Browser): string[] =>
   tagsNamed(browser.html, "a").flatMap(({ attributes }) => {
-    const id = /^\/deliveries\/(msg_\w+)$/.exec(attributes.get("href") ?? "")?.[1];
+    const id = /^\/deliveries\/(msg_\w+)(?:\?|$)/.exec(attributes.get("href") ?? "")?.[1];
     return id === undefined ? [] : [id];
   });
 
