@@ -1,7 +1,8 @@
 /** Checks the requests that an API receives, and tells clients where to get a token. */
 import type { IncomingMessage } from "node:http";
+import { PROOF_ALGORITHMS } from "../core/client-keys.ts";
+import { checkProof, type ProofRules } from "../core/dpop-proof.ts";
 import { AccessError, challenge } from "./access-error.ts";
-import { PROOF_ALGORITHMS, thumbprintOf } from "./proof.ts";
 import { type Claims, createTokens, type Introspection } from "./tokens.ts";
 
 export interface ApiOptions {
@@ -152,19 +153,25 @@ export function createApi({ issuer, resource, introspection, scopes, name }: Api
   const addressOf = (request: ApiRequest): URL | undefined =>
     URL.parse(origin + targetOf(request)) ?? undefined;
 
-  /** Whether the request shows that its caller has the key of the token. */
-  async function isProved(request: ApiRequest, token: string, jkt: unknown): Promise<boolean> {
+  const wrongProof = (): AccessError => refused(401, "invalid_dpop_proof", "DPoP");
+  // An API gives no nonces: method, address, token and a minute bind a proof.
+  const rules: ProofRules = {
+    keys: new Map(),
+    refused: wrongProof,
+    nonceNeeded: wrongProof,
+    tooDeep: wrongProof,
+  };
+
+  /** The request shows that its caller has the key of the token. */
+  function requireProof(request: ApiRequest, token: string, jkt: unknown): void {
     const [proof, ...others] = valuesOf(request, "dpop");
-    if (proof === undefined || others.length > 0) return false;
     // Not the Host of the request, which its caller chooses.
     const url = addressOf(request);
-    if (url === undefined) return false;
-    const found = await thumbprintOf(proof, {
-      method: request.method ?? "",
-      url: origin + url.pathname,
-      token,
-    });
-    return found !== undefined && found === jkt;
+    if (proof === undefined || others.length > 0 || url === undefined) throw wrongProof();
+    const method = request.method ?? "";
+    const address = origin + url.pathname;
+    const { thumbprint } = checkProof(proof, { method, address, token, needsNonce: false }, rules);
+    if (thumbprint !== jkt) throw wrongProof();
   }
 
   function requireNeeds(
@@ -214,8 +221,7 @@ export function createApi({ issuer, resource, introspection, scopes, name }: Api
       // A bound token proves nothing as Bearer, and an unbound one nothing as DPoP.
       if (scheme === "Bearer" ? cnf !== undefined : jkt === undefined)
         throw refused(401, "invalid_token", scheme);
-      if (scheme === "DPoP" && !(await isProved(request, token, jkt)))
-        throw refused(401, "invalid_dpop_proof", scheme);
+      if (scheme === "DPoP") requireProof(request, token, jkt);
       const access = accessOf(claims);
       requireNeeds(access, needs, scheme);
       return access;

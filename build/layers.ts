@@ -13,8 +13,8 @@ const FLOORS: readonly (readonly string[])[] = [
   ["accounts"],
   ["records"],
   ["adapters", "upstream"],
-  ["config"],
-  ["core", "api"],
+  ["config", "api"],
+  ["core"],
 ];
 
 /** A folder at the root. */

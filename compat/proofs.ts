@@ -3,7 +3,7 @@ import { errors } from "oidc-provider";
 import { noteFailure } from "../accounts/limits/attempt-limits.ts";
 import { artifactKey, isPresentable } from "../provider/adapter.ts";
 import { callerOf } from "../provider/exchange.ts";
-import { PROOF_ALGORITHMS } from "../provider/proofs/proofs.ts";
+import { PROOF_ALGORITHMS } from "../core/client-keys.ts";
 import type { ProviderServices } from "../provider/services.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import { badRequest, EndpointError, invalidRequest } from "./errors.ts";

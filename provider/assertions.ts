@@ -3,7 +3,7 @@
  * `sub` and `nbf`, and that the assertion is used once. The rules here go further (decisions.md, `private_key_jwt`).
  */
 import { errors, type KoaContextWithOIDC } from "oidc-provider";
-import { isKeyFor } from "../accounts/clients/client-keys.ts";
+import { isKeyFor } from "../core/client-keys.ts";
 import type { Deployment } from "../config/configuration.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import { type Exchange, exchangeOf } from "./exchange.ts";

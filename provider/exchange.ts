@@ -6,6 +6,7 @@ import type { ParameterizedContext } from "koa";
 import type { KoaContextWithOIDC } from "oidc-provider";
 import type { Deployment } from "../config/configuration.ts";
 import type { EndpointName } from "../config/deployments.ts";
+import type { Proof } from "../core/dpop-proof.ts";
 import type { Actor, Caller } from "../records/audit/audit-event.ts";
 import { originOf } from "../records/audit/origin.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
@@ -48,14 +49,6 @@ export interface Exchange {
   readonly proof: SentProof;
   /** Seconds until an attempt that a rate limit refused can succeed; 0 while none was refused. */
   retryAfter: number;
-}
-
-/** A DPoP proof that was found right. */
-export interface Proof {
-  /** The SHA-256 thumbprint of its key (RFC 7638). */
-  readonly thumbprint: string;
-  readonly jti: string;
-  readonly nonce?: string;
 }
 
 /** The header `DPoP` of a request. */

@@ -15,7 +15,7 @@ import {
 import { apiIdentifier, scopeProblem } from "../operations/apis.ts";
 import { atLeast, choice, exactly, flag, integer, mapOf, ruled } from "../arguments.ts";
 import { logoFacts, logoProblem, MAX_LOGO_BYTES } from "./client-logo.ts";
-import { clientKeyProblem, MAX_KEYS, storedClientKey } from "./client-keys.ts";
+import { clientKeyProblem, MAX_KEYS, storedClientKey } from "../../core/client-keys.ts";
 import { type KindOfClient, KINDS, problem, type SettingProblem } from "./client-kinds.ts";
 import { clientAddressProblem, keyProblem, textProblem } from "../text-rules.ts";
 

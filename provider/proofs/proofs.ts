@@ -3,15 +3,12 @@ import type { KeyObject } from "node:crypto";
 import { type Client, errors, type KoaContextWithOIDC } from "oidc-provider";
 import type { ClientInternals } from "../../accounts/clients/client.ts";
 import type { Configuration } from "../../config/configuration.ts";
+import type * as ProofModule from "../../core/dpop-proof.ts";
 import { hmac, isEqual } from "../../core/sealing.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
 import type { ClientRecord } from "../../records/directory/directory.ts";
-import { type Exchange, exchangeOf, type Proof } from "../exchange.ts";
+import { type Exchange, exchangeOf } from "../exchange.ts";
 import { clientRecord } from "../clients.ts";
-import type * as ProofModule from "./proof.ts";
-
-/** The algorithms of proofs, as discovery lists them. */
-export const PROOF_ALGORITHMS = ["ES256", "EdDSA", "PS256", "RS256"] as const;
 
 const NONCE_SECONDS = 180;
 /** The clocks of processes differ. */
@@ -33,7 +30,7 @@ export interface Proofs {
    * @param token the access token that comes with it.
    * @throws InvalidDpopProof or UseDpopNonce
    */
-  check(exchange: Exchange, method: string, token?: string): Promise<Proof>;
+  check(exchange: Exchange, method: string, token?: string): Promise<ProofModule.Proof>;
   /** The same at the token endpoint, within oidc-provider, before anything is looked up. @throws InvalidGrant without a proof that is needed */
   checkTokenRequest(ctx: KoaContextWithOIDC): Promise<void>;
   /** A value that proofs may have for three minutes. All processes know it. */
@@ -55,7 +52,6 @@ export function createProofs({
   const now = (): number => Math.floor(clock.now() / 1000);
   const nonceOf = (time: string): string => `${time}.${hmac(key, `nonce ${time}`).slice(0, 22)}`;
   let checking: Promise<Pick<typeof ProofModule, "checkProof">> | undefined;
-  const keys: ProofModule.ImportedKeys = new Map();
   let known: { readonly since: number; readonly isNeeded: Promise<boolean> } | undefined;
   events.on("client.changed", () => (known = undefined));
 
@@ -74,14 +70,22 @@ export function createProofs({
     return age <= NONCE_SECONDS && age >= -NONCE_AHEAD_SECONDS;
   }
 
+  const rules: ProofModule.ProofRules = {
+    keys: new Map(),
+    isNonce,
+    refused: (what) => new errors.InvalidDpopProof(`the DPoP proof is refused: ${what}`),
+    nonceNeeded: (what) => new errors.UseDpopNonce(what),
+    tooDeep: (what) => new errors.InvalidRequest(what),
+  };
+
   async function check(
     exchange: Exchange,
     { method, token, needsNonce }: { method: string; token?: string | undefined; needsNonce: boolean },
-  ): Promise<Proof> {
+  ): Promise<ProofModule.Proof> {
     const { deployment, path, proof } = exchange;
-    const { checkProof } = await (checking ??= import("./proof.ts"));
+    const { checkProof } = await (checking ??= import("../../core/dpop-proof.ts"));
     const address = deployment.url + path;
-    proof.checked = checkProof(proof.sent, { method, address, token, needsNonce }, isNonce, keys);
+    proof.checked = checkProof(proof.sent, { method, address, token, needsNonce }, rules);
     return proof.checked;
   }
 

@@ -1,9 +1,10 @@
-/** What a DPoP proof has to say (RFC 9449 section 4.3), in one pass without I/O. Loaded with the first proof. */
+/**
+ * What a DPoP proof has to say (RFC 9449 section 4.3), in one pass without I/O. The service loads it with the first proof, and
+ * `sign-in-service/api` checks by it, too: it loads nothing else of the service.
+ */
 import { constants, createPublicKey, hash, type KeyObject, verify } from "node:crypto";
-import { errors } from "oidc-provider";
-import { clientKeyFormProblem, clientKeyProblem, isKeyFor } from "../../accounts/clients/client-keys.ts";
-import { isObject, isTooDeep, MAX_JSON_LEVELS } from "../../core/untrusted-json.ts";
-import type { Proof } from "../exchange.ts";
+import { clientKeyFormProblem, clientKeyProblem, isKeyFor } from "./client-keys.ts";
+import { isObject, isTooDeep, MAX_JSON_LEVELS } from "./untrusted-json.ts";
 
 /** As long as all headers of a request may be. */
 const MAX_LENGTH = 16_384;
@@ -29,7 +30,13 @@ export interface ProvedRequest {
   readonly needsNonce: boolean;
 }
 
-const refuse = (what: string): Error => new errors.InvalidDpopProof(`the DPoP proof is refused: ${what}`);
+/** A proof that was found right. */
+export interface Proof {
+  /** The SHA-256 thumbprint of its key (RFC 7638). */
+  readonly thumbprint: string;
+  readonly jti: string;
+  readonly nonce?: string;
+}
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -41,17 +48,29 @@ export type ImportedKeys = Map<string, KeyObject>;
 
 const MAX_KEYS = 1_000;
 
-/**
- * @param isNonce whether this service has made the nonce a short time ago.
- * @param keys the latest last.
- */
+/** What differs between those who check proofs. */
+export interface ProofRules {
+  /** The latest last. */
+  readonly keys: ImportedKeys;
+  /** Whether whoever checks has made the nonce a short time ago. Without it, nonces say nothing. */
+  readonly isNonce?: (nonce: string) => boolean;
+  /** The error for a proof that is wrong. */
+  refused(what: string): Error;
+  /** The error for a proof that needs a nonce, or another one. */
+  nonceNeeded(what: string): Error;
+  /** The error for JSON that is nested too deep. */
+  tooDeep(what: string): Error;
+}
+
+/** @throws what the rules make of it. */
 export function checkProof(
   sent: string,
   { method, address, token, needsNonce }: ProvedRequest,
-  isNonce: (nonce: string) => boolean,
-  keys: ImportedKeys,
+  rules: ProofRules,
 ): Proof {
-  const { header, claims, signed, signature } = parsed(sent);
+  const { keys, isNonce } = rules;
+  const refuse = (what: string): Error => rules.refused(what);
+  const { header, claims, signed, signature } = parsed(sent, rules);
   const { jti, htm, htu, ath, iat, nonce } = claims;
   if (typeof jti !== "string" || jti === "" || jti.length > MAX_JTI_LENGTH) throw refuse("jti");
   if (htm !== method) throw refuse("htm");
@@ -63,15 +82,15 @@ export function checkProof(
   const now = Date.now() / 1000;
   if (!isUnset(claims["exp"]) && !(Number(claims["exp"]) > now)) throw refuse("exp");
   if (!isUnset(claims["nbf"]) && !(Number(claims["nbf"]) <= now + MAX_AHEAD_SECONDS)) throw refuse("nbf");
-  const jwk = keyOf(header);
+  const jwk = keyOf(header, rules);
   const thumbprint = thumbprintOf(jwk);
-  const key = keys.get(thumbprint) ?? imported(jwk);
+  const key = keys.get(thumbprint) ?? imported(jwk, rules);
   if (!isSigned(header["alg"], key, signed, signature)) throw refuse("signature");
   keep(keys, thumbprint, key);
-  if (nonce !== undefined) {
-    if (!isNonce(nonce)) throw new errors.UseDpopNonce("the nonce of the DPoP proof is too old or unknown");
+  if (nonce !== undefined && isNonce !== undefined) {
+    if (!isNonce(nonce)) throw rules.nonceNeeded("the nonce of the DPoP proof is too old or unknown");
   } else if (needsNonce || iat < now - MAX_AGE_SECONDS || iat > now + MAX_AHEAD_SECONDS)
-    throw new errors.UseDpopNonce("the DPoP proof needs a nonce");
+    throw rules.nonceNeeded("the DPoP proof needs a nonce");
   return { thumbprint, jti, ...(nonce !== undefined && { nonce }) };
 }
 
@@ -87,26 +106,25 @@ interface ParsedProof {
 /** Two headers arrive as one with a comma, which is no proof. */
 const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 
-function parsed(sent: string): ParsedProof {
-  if (sent.length > MAX_LENGTH || !COMPACT.test(sent)) throw refuse("form");
+function parsed(sent: string, rules: ProofRules): ParsedProof {
+  if (sent.length > MAX_LENGTH || !COMPACT.test(sent)) throw rules.refused("form");
   const [first = "", second = "", third = ""] = sent.split(".");
-  const header = objectIn(first);
-  const claims = objectIn(second);
-  if (header === undefined || claims === undefined) throw refuse("form");
+  const header = objectIn(first, rules);
+  const claims = objectIn(second, rules);
+  if (header === undefined || claims === undefined) throw rules.refused("form");
   // No extension is understood here (RFC 7515 section 4.1.11).
-  if (header["crit"] !== undefined || header["typ"] !== "dpop+jwt") throw refuse("form");
+  if (header["crit"] !== undefined || header["typ"] !== "dpop+jwt") throw rules.refused("form");
   return { header, claims, signed: `${first}.${second}`, signature: Buffer.from(third, "base64url") };
 }
 
-function objectIn(part: string): Members | undefined {
+function objectIn(part: string, rules: ProofRules): Members | undefined {
   let found: unknown;
   try {
     found = JSON.parse(Buffer.from(part, "base64url").toString());
   } catch {
     return undefined;
   }
-  if (isTooDeep(found))
-    throw new errors.InvalidRequest(`a JWT is nested deeper than ${MAX_JSON_LEVELS} levels`);
+  if (isTooDeep(found)) throw rules.tooDeep(`a JWT is nested deeper than ${MAX_JSON_LEVELS} levels`);
   return isObject(found) ? found : undefined;
 }
 
@@ -120,17 +138,18 @@ function withoutQuery(address: string): string | undefined {
 }
 
 /** The public key in the header. */
-function keyOf({ jwk, alg }: Members): Readonly<Record<string, string>> {
-  if (!isObject(jwk) || !isKeyFor(jwk, alg) || clientKeyFormProblem(jwk) !== undefined) throw refuse("jwk");
+function keyOf({ jwk, alg }: Members, rules: ProofRules): Readonly<Record<string, string>> {
+  if (!isObject(jwk) || !isKeyFor(jwk, alg) || clientKeyFormProblem(jwk) !== undefined)
+    throw rules.refused("jwk");
   const key = jwk as Readonly<Record<string, string>>;
   const { n = "", e = "" } = key;
-  if (n.length > MAX_RSA_MEMBER || e.length > MAX_EXPONENT_MEMBER) throw refuse("jwk");
+  if (n.length > MAX_RSA_MEMBER || e.length > MAX_EXPONENT_MEMBER) throw rules.refused("jwk");
   return key;
 }
 
 /** Only after all of it was checked: it is a point of the curve, or long enough. */
-function imported(jwk: Readonly<Record<string, string>>): KeyObject {
-  if (clientKeyProblem(jwk) !== undefined) throw refuse("jwk");
+function imported(jwk: Readonly<Record<string, string>>, rules: ProofRules): KeyObject {
+  if (clientKeyProblem(jwk) !== undefined) throw rules.refused("jwk");
   return createPublicKey({ format: "jwk", key: jwk });
 }
 

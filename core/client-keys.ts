@@ -1,10 +1,12 @@
 /** The public keys of a client, with which it signs assertions instead of sending a secret (RFC 7523). */
 import { createPublicKey } from "node:crypto";
-import { ownValue } from "../../core/untrusted-keys.ts";
-import type { ClientKey } from "../../records/directory/directory.ts";
+import { ownValue } from "./untrusted-keys.ts";
 
 /** The algorithms of assertions. */
 export const ASSERTION_ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"] as const;
+
+/** The algorithms of DPoP proofs, as metadata lists them. */
+export const PROOF_ALGORITHMS = ["ES256", "EdDSA", "PS256", "RS256"] as const;
 
 export const MAX_KEYS = 10;
 const MIN_RSA_BITS = 2048;
@@ -65,7 +67,7 @@ export function clientKeyProblem(key: unknown): string | undefined {
 }
 
 /** The members of a key that are kept. @param key without a {@link clientKeyProblem}. */
-export function storedClientKey(key: Readonly<Record<string, unknown>>): ClientKey {
+export function storedClientKey(key: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
   const { members = [] } = KEY_TYPES[String(key["kty"])] ?? {};
   return pick(key, [...members, "use", "alg", "kid"]);
 }
