@@ -19,6 +19,7 @@ import {
   REMOVAL,
   type StoredRemoval,
 } from "../records/directory/directory-kinds.ts";
+import { DOCUMENT, isDocumentId } from "../records/directory/document-kinds.ts";
 import { CONFIRMATION, CONFIRMATION_PURPOSES } from "../records/people/confirmation-kinds.ts";
 import type { Transaction } from "../records/records.ts";
 import type { StorageServices } from "../records/services.ts";
@@ -270,7 +271,11 @@ export class AccessCleanup {
   }
 
   async #endedListsOfClient(client_id: string): Promise<readonly EndedList[]> {
-    const { value: client } = (await this.#services.storage.records.find(CLIENT.ref(client_id))) ?? {};
+    const { records } = this.#services.storage;
+    const found = isDocumentId(client_id)
+      ? await records.find(DOCUMENT.ref(client_id))
+      : await records.find(CLIENT.ref(client_id));
+    const client = found?.value;
     const isOver = (grant: StoredArtifact): boolean =>
       client === undefined || carriedBy(grant).generations?.epoch !== client.tokens_epoch;
     return [{ query: { model: "Grant", client: client_id }, isOver }];

@@ -13,7 +13,14 @@ import type { Clock } from "../core/clock.ts";
 import { type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 import type { Transaction } from "../records/records.ts";
 import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts";
-import { API, CLIENT, ENTRIES, isOpen, newTokensEpoch } from "../records/directory/directory-kinds.ts";
+import {
+  API,
+  CLIENT,
+  ENTRIES,
+  isOpen,
+  newTokensEpoch,
+  type StoredApi,
+} from "../records/directory/directory-kinds.ts";
 import { type DirectoryRecords, removeEntry, withoutMark } from "../records/directory/directory-records.ts";
 import type { StorageServices } from "../records/services.ts";
 import type { Storage } from "../records/storage.ts";
@@ -97,7 +104,7 @@ export function createApis({
   /** @param settingsOver the new settings over the stored ones. */
   async function put(
     text: string,
-    settingsOver: (stored: ApiRecord | undefined) => CheckedApi,
+    settingsOver: (stored: StoredApi | undefined) => CheckedApi,
     caller: Caller,
     mark?: SeedMark,
   ): Promise<{ readonly record: ApiRecord | undefined; readonly done: Seeded }> {
@@ -128,6 +135,7 @@ export function createApis({
         introspection,
         assign: settings.assign ?? false,
         second_factor: settings.second_factor ?? "optional",
+        unregistered: settings.unregistered ?? [],
         // Its tokens belong to the service that people are assigned to and unassigned from.
         tokens_epoch: stored?.service === settings.service ? stored.tokens_epoch : newTokensEpoch(),
       };
@@ -172,9 +180,8 @@ export function createApis({
           identifier,
           (stored) => {
             if (stored === undefined) throw new NotFound("the API");
-            const { name, service, scopes, tokens, lifetime, introspection, assign, second_factor } = stored;
-            const settings = { name, service, scopes, tokens, lifetime, introspection, assign };
-            return checked("api", apiSettings, { ...settings, second_factor, ...input });
+            const { identifier: _key, tokens_epoch: _epoch, closingUntil: _mark, ...settings } = stored;
+            return checked("api", apiSettings, { ...settings, ...input });
           },
           caller,
         );

@@ -10,6 +10,7 @@ import type { ClientRows } from "./clients/client-settings.ts";
 import type { ClientInternals } from "./clients/client.ts";
 import type { Clients } from "./operations/clients.ts";
 import type { Directory, DirectoryInternals } from "./directory.ts";
+import type { Documents } from "./documents/documents.ts";
 import type { Webhooks } from "./events/webhooks.ts";
 import type { ServiceKeys } from "./keys/service-keys.ts";
 import type { AttemptLimits } from "./limits/attempt-limits.ts";
@@ -28,6 +29,8 @@ export interface AccountServices extends StorageServices {
   readonly cleanup: AccessCleanup;
   readonly accounts: Accounts & AccountInternals;
   readonly clients: Clients & ClientInternals;
+  /** Clients that nobody has registered. Missing while `clients.metadataDocuments` is. */
+  readonly documents?: Documents | undefined;
   /** The calls. `storage.directory` has what is stored. */
   readonly directory: Directory & DirectoryInternals;
   /** The deployment that mail leads to; `undefined` if no mail is sent. */

@@ -2,6 +2,7 @@
  * Rules for texts that come from outside: display names, dates, keys, URLs. A rule returns what is wrong, without
  * repeating the text, or `undefined`. Sign-in names are in `names.ts`.
  */
+import { documentAddressProblem } from "../config/clients.ts";
 import { type Clock, seconds } from "../core/clock.ts";
 import { isLoopback, urlProblem } from "../config/value-forms.ts";
 import { isObjectName, OBJECT_NAME_PROBLEM } from "../core/untrusted-keys.ts";
@@ -83,6 +84,10 @@ export function clientIdProblem(clientId: string): Problem {
     ? undefined
     : "must be 1 to 128 of the characters A-Z a-z 0-9 . _ ~ -";
 }
+
+/** Whether a request can name a client so: a registered one, or by the address of its document. */
+export const isClientId = (clientId: string): boolean =>
+  clientIdProblem(clientId) === undefined || documentAddressProblem(clientId) === undefined;
 
 /** `sub`: a UUID in lower case, as RFC 9562 section 4 writes it. */
 export function subProblem(sub: string): Problem {

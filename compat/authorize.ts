@@ -4,7 +4,9 @@ import { readCookie } from "../core/cookies.ts";
 import type { Unit, UnitsOfWork } from "../provider/unit-of-work.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
-import type { ClientInternals } from "../accounts/clients/client.ts";
+import { type ClientInternals, isInternal } from "../accounts/clients/client.ts";
+import { isClientId } from "../accounts/text-rules.ts";
+import { storedClientId } from "../records/directory/document-kinds.ts";
 import { isAllowedAddress } from "../accounts/clients/client-kinds.ts";
 import { isTooDeepText, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
@@ -56,7 +58,7 @@ export async function knownClient(
 ): Promise<ClientRecord> {
   const [id, ...others] = query.all("client_id");
   if (others.length > 0 || !id) throw invalidRequest("client_id must be sent exactly once");
-  const client = await clients.record(id);
+  const client = isClientId(id) ? await clients.record(id) : undefined;
   if (client === undefined || client.disabled) throw badRequest("invalid_client", "the client is not known");
   exchange.client = client;
   if (clients.kindOf(client).addresses === null)
@@ -230,7 +232,7 @@ export function providerParameters(
   { claims, proofs }: Pick<ProviderServices, "claims" | "proofs">,
 ): Fields {
   const supported = client === undefined ? claims : claims.readBy(client);
-  const isOwn = client?.service === null;
+  const isOwn = client !== undefined && isInternal(client);
   let result = fields.without([
     SENT_STATE,
     SENT_MAX_AGE,
@@ -323,8 +325,9 @@ export function runAuthorization(
       unit.consumePoints((rider) => consumeSignInPoint(exchange, services, { pushed, rider }));
       unit.whenCommitted(() => exchange.browser.remember(ctx));
     }
-    const { accountId: sub, clientId: client_id } = oidc?.entities.AuthorizationCode ?? {};
-    if (sub === undefined || client_id === undefined) return;
+    const { accountId: sub, clientId } = oidc?.entities.AuthorizationCode ?? {};
+    if (sub === undefined || clientId === undefined) return;
+    const client_id = storedClientId(clientId);
     try {
       if (!exchange.isHead) await units.required().commit();
     } catch (error) {

@@ -1,5 +1,5 @@
 /** The client's credentials at the token endpoint and wherever else a client authenticates. oidc-provider checks them. */
-import { clientIdProblem } from "../accounts/text-rules.ts";
+import { clientIdProblem, isClientId } from "../accounts/text-rules.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { noteFailure } from "../accounts/limits/attempt-limits.ts";
 import type { AccountServices } from "../accounts/services.ts";
@@ -161,7 +161,7 @@ async function findClient(
   clients: Pick<ClientInternals, "record">,
   id: string | undefined,
 ): Promise<ClientRecord | undefined> {
-  if (id === undefined || clientIdProblem(id) !== undefined) return undefined;
+  if (id === undefined || !isClientId(id)) return undefined;
   exchange.client = await clients.record(id);
   return exchange.client;
 }

@@ -1,6 +1,7 @@
 /** The documented token endpoint, in front of oidc-provider's. */
 import { DEFAULT_KIND } from "../accounts/clients/client-kinds.ts";
 import { artifactKey, isPresentable } from "../provider/adapter.ts";
+import { clientRecord } from "../provider/clients.ts";
 import type { Unit } from "../provider/unit-of-work.ts";
 import { ConditionFailed } from "../core/errors.ts";
 import { apiOf } from "../provider/apis.ts";
@@ -119,7 +120,7 @@ export function issueTokens(
       documented["scope"] = publicScope(all["scope"]);
     ctx.body = documented;
     const sub = oidc?.entities.Account?.accountId;
-    const client_id = oidc?.client?.clientId ?? "";
+    const client_id = oidc?.client === undefined ? "" : clientRecord(oidc.client).client_id;
     const grant_type = body.one("grant_type") ?? "";
     const kind = client?.kind ?? DEFAULT_KIND;
     exchange.onSuccess.push(() => {

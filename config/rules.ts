@@ -3,6 +3,7 @@ import { createRequire } from "node:module";
 import type * as Tldts from "tldts";
 import { adminProblems } from "./admin.ts";
 import { attributeProblems } from "./attributes.ts";
+import { clientsProblems } from "./clients.ts";
 import type { Deployment, DeploymentKind } from "./configuration.ts";
 import { baseProblems, findClashes, isServed, parseBase, toDeployment } from "./deployments.ts";
 import { eventProblems } from "./events.ts";
@@ -419,6 +420,11 @@ const administrationIsApart: Rule = {
       : adminProblems(admin, { deployments: validBases(bases), cookieDomain: cookies.domain, production }),
 };
 
+const unregisteredClientsAreRight: Rule = {
+  reads: ["deployments", "clients"],
+  find: ({ config: { clients, deployments } }) => clientsProblems(clients, deployments.openid !== undefined),
+};
+
 /** Problems are reported in this order. */
 const settingRules: readonly Rule[] = [
   durableInProduction,
@@ -440,6 +446,7 @@ const settingRules: readonly Rule[] = [
   passkeysHaveOneDomain,
   passwordlessHasPasskeys,
   administrationIsApart,
+  unregisteredClientsAreRight,
 ];
 
 /** Whether the paths are equal or one is above the other. The empty path is above all paths. */

@@ -23,6 +23,7 @@ import {
 } from "./documented-schema.ts";
 import { isSecret, isSigningKey } from "./keys.ts";
 import { admin } from "./admin.ts";
+import { clients } from "./clients.ts";
 import { accountSettings } from "./attributes.ts";
 import { mail, type Mailer } from "./mail.ts";
 import { events } from "./events.ts";
@@ -338,6 +339,8 @@ export const configurationSchema = section({
   providers: described(providers.default({}), {
     form: "an object: key → an object that describes a provider",
   }),
+  /** Clients that nobody has registered. */
+  clients: clients.prefault({}),
   /** The service's cookies. */
   cookies: section({
     /**

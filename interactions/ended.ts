@@ -1,4 +1,5 @@
 /** A sign-in that has ended: why, and the way to start the same authorization again. */
+import { isInternal } from "../accounts/clients/client.ts";
 import type { ServiceContext } from "../provider/exchange.ts";
 import { artifactKey } from "../provider/adapter.ts";
 import type { EndedReason } from "../provider/pages.ts";
@@ -112,7 +113,7 @@ export function createEndedSignIns(
     const client: SignInClient = {
       client_id: record.client_id,
       name: record.name,
-      ...(record.service === null && { own: true }),
+      ...(isInternal(record) && { own: true }),
       ...clientLook(record, deployment.path),
     };
     if (request === undefined) return { reason, client };

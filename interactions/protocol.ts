@@ -2,6 +2,7 @@
 import { callerOf, type ServiceContext } from "../provider/exchange.ts";
 import { errors, type Interaction, type InteractionResults, type Provider } from "oidc-provider";
 import { artifactKey } from "../provider/adapter.ts";
+import { isInternal } from "../accounts/clients/client.ts";
 import type { Artifact } from "../records/artifacts/artifact.ts";
 import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
 import { isDisabled } from "../accounts/account.ts";
@@ -173,6 +174,7 @@ export function createSignInProtocol(
     units,
     accounts,
     clients,
+    documents,
     fields,
     claims: supported,
     storage: { directory },
@@ -185,6 +187,7 @@ export function createSignInProtocol(
     | "units"
     | "accounts"
     | "clients"
+    | "documents"
     | "fields"
     | "claims"
     | "storage"
@@ -239,7 +242,8 @@ export function createSignInProtocol(
     if (name !== "login" && name !== "create" && name !== "consent" && name !== "continue") return undefined;
     const client = await clients.record(text(params["client_id"]) ?? "");
     if (client === undefined || client.disabled) return undefined;
-    const own = client.service === null;
+    const own = isInternal(client);
+    const unregistered = documents?.shown(client, params["redirect_uri"]);
     // Only the account pages ask the person who is signed in for the password again. Elsewhere it may be somebody else.
     const needsAccount = name === "consent" || name === "continue";
     // On the way to the console, nobody learns who is signed in, and everybody shows everything.
@@ -270,6 +274,7 @@ export function createSignInProtocol(
         name: client.name,
         ...(own && { own }),
         ...clientLook(client, ctx.exchange.deployment.path),
+        ...(unregistered && { unregistered }),
       },
       csrf: forms.sign(formOf(uid)),
       path: `${ctx.exchange.deployment.path}/interaction/${uid}`,
@@ -413,11 +418,17 @@ export function createSignInProtocol(
       const clientId = text(found.params["client_id"]) ?? "";
       const client = await clients.record(clientId);
       const named = client === undefined ? [] : await requestedApis(client, found.params, directory);
+      if (client === undefined) throw new ConditionFailed("the client is gone");
       const apis = allowedApis(named);
       const access = supported.accessIn(found.params);
       const attributes = client === undefined ? [] : supported.readBy(client).attributesIn(access);
       const consent = { ...access, attributes, apis, sessionsGeneration };
-      await accounts.rememberConsent(sub, clientId, consent, callerOf(ctx, { kind: "account", id: sub }));
+      await accounts.rememberConsent(
+        sub,
+        client.client_id,
+        consent,
+        callerOf(ctx, { kind: "account", id: sub }),
+      );
       // The account holds what was allowed; the result only says that the person has answered.
       return finish(ctx, { consent: {} }, true);
     },

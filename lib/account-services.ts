@@ -4,6 +4,7 @@ import { createAccounts } from "../accounts/accounts.ts";
 import { CLIENT_ROWS } from "../accounts/clients/client-settings.ts";
 import { createClients } from "../accounts/clients/clients.ts";
 import { createDirectory } from "../accounts/directory.ts";
+import type { createDocuments as Create } from "../accounts/documents/kept-copies.ts";
 import { createWebhooks } from "../accounts/events/webhooks.ts";
 import { createSecondFactors } from "../accounts/factors/factors.ts";
 import { createIdentities } from "../accounts/identities/identities.ts";
@@ -30,11 +31,19 @@ type Given = StorageServices &
   Pick<AccountServices, "keys" | "onMail" | "onDeliveries"> &
   Pick<ProviderServices, "backchannel">;
 
-/** The rules of the accounts. @param replaced parts that are not made here. */
+/**
+ * The rules of the accounts.
+ * @param replaced parts that are not made here; `createDocuments` is loaded only where the configuration wants it.
+ */
 export function createAccountServices(
   given: Given,
   hashing: Pick<PasswordContext, "isCheap" | "onHashed">,
-  replaced: Partial<Pick<AccountServices, "passwords" | "cleanup" | "clientRows">> = {},
+  {
+    createDocuments,
+    ...replaced
+  }: Partial<Pick<AccountServices, "passwords" | "cleanup" | "clientRows">> & {
+    readonly createDocuments?: typeof Create | undefined;
+  } = {},
 ): AccountServices & Pick<ProviderServices, "claims"> {
   const { configuration, storage, events, keys, backchannel, onMail } = given;
   const fields = createPersonFields(configuration);
@@ -75,9 +84,11 @@ export function createAccountServices(
     webhooks,
   };
   const accounts = createAccounts(below);
-  const clients = createClients({ ...below, accounts });
+  const { metadataDocuments } = configuration.clients;
+  const documents = metadataDocuments && createDocuments?.(below, metadataDocuments);
+  const clients = createClients({ ...below, accounts, documents });
   const directory = createDirectory(below);
-  return { ...below, accounts, clients, directory };
+  return { ...below, accounts, clients, documents, directory };
 }
 
 /** What people do with mail and with second factors, and the checks of a sign-in. */

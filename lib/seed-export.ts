@@ -45,6 +45,9 @@ export interface SeedDifference {
   readonly members: readonly string[];
 }
 
+/** Settings of an API that a seed may leave out. */
+const UNSET_API = { introspection: [], assign: false, second_factor: "optional", unregistered: [] } as const;
+
 const ENTRY_KINDS: readonly EntryKind[] = ["portal", "group", "service"];
 
 const PAGE = 200;
@@ -186,7 +189,11 @@ function partsOfSeed(rows: ClientRows, seed: CheckedSeed): Part[] {
     ),
     ...Object.entries(apis).map(([name, api]): Part => {
       const lifetime = api.tokens === "jwt" ? DEFAULT_JWT_SECONDS : MAX_OPAQUE_SECONDS;
-      return { kind: "api", name, members: { lifetime, introspection: [], assign: false, ...api } };
+      return {
+        kind: "api",
+        name,
+        members: { lifetime, ...UNSET_API, ...api },
+      };
     }),
     ...clients.map((client): Part => ({
       kind: "client",

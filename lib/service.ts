@@ -249,7 +249,12 @@ async function build(
         onDeliveries: () => notifier.wake(),
       },
       { isCheap: cheapHashes, onHashed: (timing) => metrics.hashing(timing) },
-      { ...(clientRows && { clientRows }) },
+      {
+        ...(clientRows && { clientRows }),
+        createDocuments:
+          configuration.clients.metadataDocuments &&
+          (await import("../accounts/documents/kept-copies.ts")).createDocuments,
+      },
     );
     const { accounts, clients, directory, cleanup, passwords, webhooks } = below;
     open.defer(() => webhooks.close());

@@ -3,6 +3,7 @@ import { hash } from "node:crypto";
 import { type Adapter, type AdapterPayload, Provider } from "oidc-provider";
 import { seconds } from "../core/clock.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
+import { storedClientId } from "../records/directory/document-kinds.ts";
 import type { Artifact, Payload } from "../records/artifacts/artifact.ts";
 import type { GrantGenerations } from "./account.ts";
 import { clientRecord } from "./clients.ts";
@@ -91,7 +92,7 @@ function toArtifact(model: string, id: string, payload: AdapterPayload, expiresA
   else if (grantId && descendants.has(model)) artifact.grantKey = artifactKey(grantId);
   if (uid !== undefined) artifact.uid = uid;
   if (accountId !== undefined) artifact.accountId = accountId;
-  if (clientId !== undefined) artifact.clientId = clientId;
+  if (clientId !== undefined) artifact.clientId = storedClientId(clientId);
   return artifact;
 }
 
@@ -212,8 +213,8 @@ class ArtifactAdapter implements Adapter {
   }
 
   async find(id: string): Promise<AdapterPayload | undefined> {
-    if (!isPresentable(id)) return undefined;
     if (this.#model === "Client") return this.#in(() => this.#lookups.clientMetadata(id));
+    if (!isPresentable(id)) return undefined;
     const found = await this.#in(async (unit) => {
       const artifact = await unit.find(this.#model, artifactKey(id));
       const isElsewhere = this.#model === INTERACTION && artifact?.browser !== unit.browser;

@@ -6,6 +6,7 @@ import { errors, type KoaContextWithOIDC } from "oidc-provider";
 import { isKeyFor } from "../core/client-keys.ts";
 import type { Deployment } from "../config/configuration.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
+import { protocolClientId } from "../records/directory/document-kinds.ts";
 import { type Exchange, exchangeOf } from "./exchange.ts";
 
 /** Clocks of clients may differ by this much. */
@@ -64,13 +65,14 @@ export function checkAssertion(ctx: KoaContextWithOIDC, claims: Members, header:
 /** What is wrong with an assertion that was refused. */
 export function assertionFault(
   assertion: string,
-  { client_id, jwks }: Pick<ClientRecord, "client_id" | "jwks">,
+  client: Pick<ClientRecord, "client_id" | "document" | "jwks">,
   { deployment, authentication }: Pick<Exchange, "deployment" | "authentication">,
 ): AssertionFault {
   const [header, claims] = assertion.split(".", 2).map(objectIn);
   if (header === undefined || claims === undefined) return "form";
   const { alg, kid } = header;
-  const isKnown = jwks?.keys.some(
+  const client_id = protocolClientId(client);
+  const isKnown = client.jwks?.keys.some(
     (key) => isKeyFor(key, alg) && (kid === undefined || key["kid"] === undefined || key["kid"] === kid),
   );
   if (isKnown !== true) return "key";

@@ -1,4 +1,5 @@
 /** Events and audit records for the token families and sessions that oidc-provider has ended. */
+import { clientRecord } from "./clients.ts";
 import type { KoaContextWithOIDC, Provider } from "oidc-provider";
 import { artifactKey } from "./adapter.ts";
 import type { Unit } from "./unit-of-work.ts";
@@ -50,7 +51,7 @@ export function reportEndedAccess(
     const unit = units.current();
     const { reason, action, outcome } = revocationOf(ctx);
     const sub = accountOf(ctx.oidc, unit);
-    const client_id = ctx.oidc.client?.clientId;
+    const client_id = ctx.oidc.client && clientRecord(ctx.oidc.client).client_id;
     const actor: Actor =
       reason === "signed_out" || client_id === undefined
         ? { kind: "account", ...(sub === undefined ? {} : { id: sub }) }

@@ -3,7 +3,9 @@ import { Provider, type AdapterPayload, type Client } from "oidc-provider";
 import type { Configuration } from "../config/configuration.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
+import { protocolClientId } from "../records/directory/document-kinds.ts";
 import { DEVICE_GRANT, type KindOfClient } from "../accounts/clients/client-kinds.ts";
+import type { ClientInternals } from "../accounts/clients/client.ts";
 import type { ClientRows, Setting } from "../accounts/clients/client-settings.ts";
 import { noteFailure } from "../accounts/limits/attempt-limits.ts";
 import type { AccountServices } from "../accounts/services.ts";
@@ -29,7 +31,8 @@ const KNOWN_GRANTS: ReadonlySet<string> = new Set([
  * @param profile with `strict`, oidc-provider does not know the password grant, not even by name.
  */
 export function createClientMetadata(
-  { kinds, settings }: ClientRows,
+  { settings }: ClientRows,
+  { kindOf }: Pick<ClientInternals, "kindOf">,
   signingAlgorithm: string,
   profile: Configuration["profile"],
 ): (record: ClientRecord) => AdapterPayload {
@@ -40,12 +43,12 @@ export function createClientMetadata(
     const stored: Readonly<Record<string, unknown>> = { ...record };
     const named = names.filter((name) => stored[name] !== undefined);
     return {
-      client_id: record.client_id,
+      client_id: protocolClientId(record),
       client_name: record.name,
       application_type: record.native ? "native" : "web",
       id_token_signed_response_alg: signingAlgorithm,
       ...Object.fromEntries(named.map((name) => [name, copied(stored[name])])),
-      ...authentication(kinds[record.kind], record),
+      ...authentication(kindOf(record), record),
       grant_types: record.grant_types.filter(
         (type) => KNOWN_GRANTS.has(type) && (profile !== "strict" || type !== "password"),
       ),

@@ -2,6 +2,7 @@
  * One request and its response. The exchange is made where a request arrives and travels with it: through the steps of
  * the endpoints as their argument, and through pages and oidc-provider as `ctx.exchange`.
  */
+import { storedClientId } from "../records/directory/document-kinds.ts";
 import type { ParameterizedContext } from "koa";
 import type { KoaContextWithOIDC } from "oidc-provider";
 import type { Deployment } from "../config/configuration.ts";
@@ -118,7 +119,8 @@ export function callerOf(
   actor: Actor,
 ): Caller {
   const exchange = exchangeIn(ctx);
-  const client = ctx.oidc?.client?.clientId ?? exchange?.client?.client_id;
+  const named = ctx.oidc?.client?.clientId;
+  const client = named === undefined ? exchange?.client?.client_id : storedClientId(named);
   return {
     actor,
     ...(client !== undefined && { client }),

@@ -10,6 +10,8 @@ import {
 import { createOidcAdapter } from "./adapter.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { seconds } from "../core/clock.ts";
+import { protocolClientId } from "../records/directory/document-kinds.ts";
+import { isClientId } from "../accounts/text-rules.ts";
 import { originOf } from "../records/audit/origin.ts";
 import { DEVICE_GRANT } from "../accounts/clients/client-kinds.ts";
 import { ASSERTION_ALGORITHMS, PROOF_ALGORITHMS } from "../core/client-keys.ts";
@@ -212,12 +214,14 @@ function createAdapter(
   signingAlgorithm: string,
 ): NonNullable<ProviderConfiguration["adapter"]> {
   const { configuration, clients, clientRows, keys } = services;
-  const metadataOf = createClientMetadata(clientRows, signingAlgorithm, configuration.profile);
+  const metadataOf = createClientMetadata(clientRows, clients, signingAlgorithm, configuration.profile);
   return createOidcAdapter(services, {
     userCodeDigest: (userCode) => userCodeDigest(keys.userCodes, userCode),
     async clientMetadata(clientId) {
       const known = exchangeIn(Provider.ctx)?.client;
-      const record = known?.client_id === clientId ? known : await clients.record(clientId);
+      if (!isClientId(clientId)) return undefined;
+      const isKnown = known !== undefined && protocolClientId(known) === clientId;
+      const record = isKnown ? known : await clients.record(clientId);
       return record === undefined || record.disabled ? undefined : metadataOf(record);
     },
   });

@@ -19,6 +19,7 @@ import {
   SIGN_IN_NAME,
   USER_ID,
 } from "./directory/directory-kinds.ts";
+import { DOCUMENT, DOCUMENT_BLOCK } from "./directory/document-kinds.ts";
 import { SEARCH_INDEX, SEARCH_WORDS } from "./directory/search-kinds.ts";
 import {
   AUTHENTICATOR_APP,
@@ -60,6 +61,8 @@ export const KINDS: Kinds = collectKinds([
   REMOVED_CLIENT,
   SEEDED,
   REMOVAL,
+  DOCUMENT,
+  DOCUMENT_BLOCK,
   SERVICE_KEY,
   SEALING_SECRETS,
   SIGNING_KEY,

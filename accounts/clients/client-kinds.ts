@@ -180,29 +180,33 @@ export function isNativeAddress(address: string): boolean {
   return LOOPBACK_LITERALS.has(hostname) || hostname === "localhost";
 }
 
-/** An address on a loopback literal without its port; `undefined` for every other address. */
-function withoutPort(address: string): string | undefined {
-  const [, literal, rest] =
-    /^(http:\/\/(?:127\.0\.0\.1|\[::1\]))(?::[1-9]\d{0,4})?((?:[/?].*)?)$/su.exec(address) ?? [];
-  return literal === undefined ? undefined : `${literal}${rest}`;
+/** An address on loopback without its port; `undefined` for every other address. */
+export function withoutPort(address: string): string | undefined {
+  const [, host, rest] =
+    /^(http:\/\/(?:127\.0\.0\.1|\[::1\]|localhost))(?::[1-9]\d{0,4})?((?:[/?].*)?)$/su.exec(address) ?? [];
+  return host === undefined || !URL.canParse(address) ? undefined : `${host}${rest}`;
 }
+
+const isNamedLoopback = (address: string): boolean => /^http:\/\/localhost(?:[:/?]|$)/u.test(address);
 
 /**
  * Whether a client may send people to this address. It is registered character by character, except for the port of a
- * loopback literal of a native client (RFC 8252 section 7.3). Addresses for development are refused in production.
+ * loopback literal of a native client (RFC 8252 section 7.3), and of `localhost` in a document, which has no address that its client
+ * may not have. Addresses for development are refused in production.
  */
 export function isAllowedAddress(
   kind: KindOfClient,
-  { native }: Pick<ClientRecord, "native">,
+  { native, document }: Pick<ClientRecord, "native" | "document">,
   registered: readonly string[],
   address: string,
   production: boolean,
 ): boolean {
-  const bare = native === true && URL.canParse(address) ? withoutPort(address) : undefined;
+  const hasPort = native === true && (document !== undefined || !isNamedLoopback(address));
+  const bare = hasPort ? withoutPort(address) : undefined;
   const isRegistered =
     registered.includes(address) ||
     (bare !== undefined && registered.some((each) => withoutPort(each) === bare));
-  if (!isRegistered) return false;
+  if (!isRegistered || document !== undefined) return isRegistered;
   if (kind.addresses !== "application" || !production) return true;
   return publicAddressProblem(address, { native: native === true, production }) === undefined;
 }

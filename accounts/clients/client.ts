@@ -39,10 +39,13 @@ export interface ClientInternals {
     client: IdentifiedClient,
     made: { readonly nameOfNew: string; readonly mark: SeedMark },
   ): Promise<SeededClient>;
-  /** The record of any client, also of disabled and internal ones. */
+  /**
+   * The record of any client, also of disabled and internal ones; of one that nobody has registered, what the kept copy of its document
+   * says. By the `client_id` of the protocol, or by the one of the records.
+   */
   record(client_id: string): Promise<ClientRecord | undefined>;
   /** What clients of its kind are and may do. */
-  kindOf(client: Pick<ClientRecord, "kind">): KindOfClient;
+  kindOf(client: Pick<ClientRecord, "kind" | "document" | "jwks">): KindOfClient;
   /** The records of all registered clients. */
   allRecords(): Promise<readonly ClientRecord[]>;
   /** The origins of all enabled public clients. */
@@ -62,6 +65,10 @@ export interface ClientInternals {
     client: InternalClient,
   ): Promise<{ readonly record: ClientRecord; readonly replaced: ClientRecord | undefined }>;
 }
+
+/** Whether the pages of the service use this client themselves. */
+export const isInternal = ({ service, document }: ClientRecord): boolean =>
+  service === null && document === undefined;
 
 type PublicClient = ClientRecord & { readonly service: string };
 

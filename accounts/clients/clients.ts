@@ -74,6 +74,7 @@ export function createClients({
   accounts,
   cleanup,
   clientRows: rows,
+  documents,
 }: Omit<AccountServices, "clients" | "directory">): Clients & ClientInternals {
   const { production, deployments } = configuration;
   const { clientSecrets: secretKey } = keys;
@@ -379,9 +380,13 @@ export function createClients({
       return done;
     },
 
-    record: (client_id) => directory.findClient(client_id),
+    async record(client_id) {
+      // No registered client has a colon in its name.
+      return client_id.includes(":") ? documents?.client(client_id) : directory.findClient(client_id);
+    },
 
-    kindOf: ({ kind }) => kinds[kind],
+    kindOf: ({ kind, document, jwks }) =>
+      document === undefined || jwks === undefined ? kinds[kind] : { ...kinds[kind], confidential: true },
 
     allRecords: () => directory.listClients(),
 

@@ -68,6 +68,12 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
   "removed-client": OPERATOR,
   seeded: SERVICE,
   removal: PERSON,
+  "document-block": OPERATOR,
+  document: {
+    by: "a request of a client that nobody has registered, where `clients.metadataDocuments` allows its address",
+    limits: [],
+    bound: "10,000 copies without a grant of at most 16 KiB; a day",
+  },
   "administration-token": OPERATOR,
   "operator-confirmation": OPERATOR,
   "service-key": SERVICE,

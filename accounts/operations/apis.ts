@@ -48,6 +48,12 @@ const clientIds = z
   .refine((all) => new Set(all).size === all.length, { error: "must not have a client twice" })
   .readonly();
 
+const unregisteredScopes = z
+  .array(ruled(scopeProblem), { error: "must be a list of scopes" })
+  .max(MAX_SCOPES, { error: `must have at most ${MAX_SCOPES} scopes` })
+  .refine((all) => new Set(all).size === all.length, { error: "must not have a scope twice" })
+  .readonly();
+
 const apiShape = {
   /** Display name, which consent pages show. */
   name: described(ruled(textProblem), { form: "a text of 1 to 256 characters" }),
@@ -80,10 +86,19 @@ const apiShape = {
    * `machine` clients. Default: `optional`.
    */
   second_factor: choice(["required", "optional"]).optional(),
+  /** The scopes that clients may have that nobody has registered (`clients.metadataDocuments`). Default: none. */
+  unregistered: described(unregisteredScopes.optional(), { form: "a list of scopes of the API" }),
 };
 
 const settingsOfApi = exactly(apiShape).superRefine(
-  ({ tokens, lifetime = 0 }, context) => {
+  ({ tokens, lifetime = 0, scopes: own, unregistered = [] }, context) => {
+    for (const [index, scope] of unregistered.entries())
+      if (!Object.hasOwn(own, scope))
+        context.addIssue({
+          code: "custom",
+          path: ["unregistered", index],
+          message: "must be one of the scopes",
+        });
     if (tokens === "jwt" && lifetime > MAX_JWT_SECONDS)
       context.addIssue({
         code: "custom",
@@ -91,7 +106,7 @@ const settingsOfApi = exactly(apiShape).superRefine(
         message: `must be at most ${MAX_JWT_SECONDS} for a jwt, which can't be revoked`,
       });
   },
-  whenValid("tokens", "lifetime"),
+  whenValid("tokens", "lifetime", "scopes", "unregistered"),
 );
 
 /** The settings of an API. */
@@ -117,6 +132,7 @@ const shownApi = exactly({
   introspection: z.array(z.string()).readonly(),
   assign: z.boolean(),
   second_factor: z.enum(["required", "optional"]),
+  unregistered: z.array(z.string()).readonly(),
 });
 
 /** An API as every call returns it. */

@@ -1,5 +1,6 @@
 /** The authorization code grant: exchanges of one code that are in flight together, and its replay. */
 import { errors } from "oidc-provider";
+import { clientRecord } from "../clients.ts";
 import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
 import type { Artifact } from "../../records/artifacts/artifact.ts";
 import { artifactKey } from "../adapter.ts";
@@ -37,7 +38,8 @@ export function codeGrant(
     const unit = units.required();
     const { code } = ctx.oidc.params;
     const found = code === undefined ? undefined : await unit.find("AuthorizationCode", artifactKey(code));
-    if (found === undefined || found.clientId !== ctx.oidc.client.clientId) return original(ctx);
+    if (found === undefined || found.clientId !== clientRecord(ctx.oidc.client).client_id)
+      return original(ctx);
     if (found.consumedAt !== undefined) {
       const isTie = await isInFlight(found, unit).catch((error: unknown) => {
         unit.failure ??= error;

@@ -4,6 +4,7 @@ import { errors, type Grant, interactionPolicy, type KoaContextWithOIDC, type Pr
 import type { Caller } from "../../records/audit/audit-event.ts";
 import type { Rider } from "../../records/rate-limits.ts";
 import type { AccountRecord, ApiRecord, ClientRecord } from "../../records/directory/directory.ts";
+import { protocolClientId } from "../../records/directory/document-kinds.ts";
 import type { AccountInternals } from "../../accounts/account.ts";
 import { generationAt } from "../../accounts/generations.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
@@ -34,7 +35,7 @@ export function newGrant(
 ): Grant {
   const grant: Grant & { generations?: GrantGenerations } = new provider.Grant({
     accountId: account.sub,
-    clientId: client.client_id,
+    clientId: protocolClientId(client),
   });
   grant.jti = randomBytes(32).toString("base64url");
   const generations = { ...currentGenerations(account, client), ...(atProvider && { atProvider }) };

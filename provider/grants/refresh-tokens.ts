@@ -81,7 +81,8 @@ export class RefreshTokens {
       const presented = ctx.oidc.params.refresh_token;
       if (typeof presented !== "string") return original(ctx);
       const found = await unit.find("RefreshToken", artifactKey(presented));
-      if (found === undefined || found.clientId !== ctx.oidc.client.clientId) return original(ctx);
+      if (found === undefined || found.clientId !== clientRecord(ctx.oidc.client).client_id)
+        return original(ctx);
       const thumbprint = await requireProof(ctx, found.payload["jkt"]);
       if (found.consumedAt !== undefined) {
         const windowEnd = found.consumedAt + this.rules(ctx).reuseWindow * 1000;

@@ -181,6 +181,11 @@ export interface ClientRecord {
   readonly secrets: readonly ClientSecret[];
   /** The public keys that verify the assertions of the client (RFC 7523). Missing: it has none. */
   readonly jwks?: { readonly keys: readonly ClientKey[] };
+  /**
+   * Of a client that nobody has registered: the address of its document, which is its `client_id` in the protocol, and what it calls
+   * itself. Its own `client_id` here is the name of the kept copy. No record of a registered client has this.
+   */
+  readonly document?: { readonly url: string; readonly name?: string };
   /** Whether a public client is an application on a device, which may have addresses that no other machine reaches. */
   readonly native?: true;
   /** The origins that a public client named. Missing: those of its redirect addresses. */
@@ -237,6 +242,8 @@ export interface ApiRecord {
   readonly assign: boolean;
   /** Whether people need a second factor for its tokens, whichever client asks for them. */
   readonly second_factor: "required" | "optional";
+  /** The scopes that clients may have that nobody has registered. Empty: none of them reaches it. */
+  readonly unregistered: readonly string[];
   /** Random. An API that is moved to another service, or removed and put again, gets another one: its earlier tokens stay invalid. */
   readonly tokens_epoch: string;
 }

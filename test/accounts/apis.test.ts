@@ -37,6 +37,7 @@ describe("an API", () => {
       introspection: [],
       assign: false,
       second_factor: "optional",
+      unregistered: [],
     };
     expect(await apis.put(ARTICLES, SETTINGS)).toEqual(shown);
     expect(await apis.put(ARTICLES, SETTINGS)).toEqual(shown);
@@ -114,6 +115,7 @@ describe("an API", () => {
       introspection: ["news", [""], ["a", "a"], [1]],
       assign: ["yes"],
       second_factor: ["yes", true, null],
+      unregistered: ["articles:read", [1], ["articles:read", "articles:read"], ["other"], ["constructor"]],
       secret: ["x"],
     };
     for (const [option, values] of Object.entries(wrong))

@@ -46,6 +46,7 @@ import {
   SIGN_IN_NAME,
   USER_ID,
 } from "../../records/directory/directory-kinds.ts";
+import { DOCUMENT, DOCUMENT_BLOCK } from "../../records/directory/document-kinds.ts";
 import { SEARCH_INDEX, SEARCH_WORDS } from "../../records/directory/search-kinds.ts";
 import { SEALING_SECRETS } from "../../records/secrets.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "../../records/signing-key-store.ts";
@@ -281,6 +282,7 @@ function mainRecords(index: number, now: number): RecordData[] {
       introspection: [`client ${sub}`],
       assign: false,
       second_factor: "optional",
+      unregistered: ["read"],
       tokens_epoch: text(index),
     }),
     CLIENT.record(client(`client ${sub}`, { name: text(index + 3), service: text(index) })),
@@ -306,6 +308,18 @@ function mainRecords(index: number, now: number): RecordData[] {
     ...(index === 0 ? [SEARCH_INDEX.record({ complete: true })] : []),
     REMOVED_CLIENT.record({ client_id: `removed ${text(index)}` }),
     SEEDED.record({ mark: `seeded-${index}` }),
+    DOCUMENT.record({
+      url: `https://client${index}.example/client.json`,
+      origin: `https://client${index}.example`,
+      name: text(index),
+      redirect_uris: ["http://127.0.0.1/callback"],
+      tokens_epoch: text(index),
+      since: now,
+      fetched_at: now,
+      fresh_until: now + HOUR,
+      ...(index % 2 === 0 && { granted_until: now + HOUR }),
+    }),
+    DOCUMENT_BLOCK.record({ blocked: `https://blocked${index}.example`, blocked_at: 1 }),
     REMOVAL.record({ of: "account", id: `gone-${index}`, due: now + index }),
     REFUSED_MAIL.record({ recipient: `recipient-${index}`, reason: "refused", at: now }),
     NOTICE_COUNT.record({ sub, kind: "new-browser", count: 1, endsAt: now + HOUR }),
