@@ -103,7 +103,7 @@ export async function openSigningKeys(options: SigningKeysOptions): Promise<Sign
     if (mustExist) throw new StorageMissing("no server has used this storage yet");
     await store.change(async ({ version }) => {
       if (version !== undefined) return undefined;
-      return { keys: [firstKey(await makeKey(sealer, "RS256"), seconds(clock))], audit: [] };
+      return { keys: await makeSigningKeys(sealer, ID_TOKEN_ALGORITHMS, seconds(clock)), audit: [] };
     });
     stored = await store.read();
   }
@@ -115,6 +115,7 @@ export async function openSigningKeys(options: SigningKeysOptions): Promise<Sign
 
 const GENERATORS: Readonly<Record<IdTokenAlgorithm, () => Promise<{ readonly privateKey: KeyObject }>>> = {
   RS256: () => promisify(generateKeyPair)("rsa", { modulusLength: 2048 }),
+  PS256: () => promisify(generateKeyPair)("rsa", { modulusLength: 2048 }),
   ES256: () => promisify(generateKeyPair)("ec", { namedCurve: "P-256" }),
   EdDSA: () => promisify(generateKeyPair)("ed25519"),
 };
@@ -135,7 +136,7 @@ export function makeSigningKeys(
   return Promise.all(algorithms.map(async (alg) => firstKey(await makeKey(sealer, alg), now)));
 }
 
-/** The algorithms without a signing key: older versions made only an RSA key. */
+/** The algorithms without a signing key, after the storage was used by a version that did not have them. */
 function missingAlgorithms(keys: readonly SigningKeyRecord[], now: number): IdTokenAlgorithm[] {
   return ID_TOKEN_ALGORITHMS.filter((alg) => signingKey(keys, alg, now) === undefined);
 }

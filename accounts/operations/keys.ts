@@ -5,7 +5,7 @@ import { type Facade, NONE, operation, operations } from "./operation.ts";
 
 const shownKey = exactly({
   kid: z.string(),
-  /** `RS256`, `ES256` or `EdDSA` (RFC 7518, RFC 8037); keys of the configuration may have others. */
+  /** `RS256`, `PS256`, `ES256` or `EdDSA` (RFC 7518, RFC 8037); keys of the configuration may have others. */
   alg: z.string(),
   /** `published`: in the JWKS, signs later. `signing`: signs. `retired`: no longer signs; its signatures are still valid. */
   state: z.enum(["published", "signing", "retired"]),

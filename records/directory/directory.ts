@@ -167,7 +167,7 @@ export type ClientKind = (typeof CLIENT_KINDS)[number];
 export type ClientKey = Readonly<Record<string, string>>;
 
 /** The algorithms that ID tokens can be signed with (RFC 7518, RFC 8037). */
-export const ID_TOKEN_ALGORITHMS = ["RS256", "ES256", "EdDSA"] as const;
+export const ID_TOKEN_ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"] as const;
 
 export type IdTokenAlgorithm = (typeof ID_TOKEN_ALGORITHMS)[number];
 

@@ -61,7 +61,7 @@ describe("the discovery document", () => {
         "none",
       ],
       token_endpoint_auth_signing_alg_values_supported: ["RS256", "PS256", "ES256", "EdDSA"],
-      id_token_signing_alg_values_supported: ["RS256", "ES256", "EdDSA"],
+      id_token_signing_alg_values_supported: ["RS256", "PS256", "ES256", "EdDSA"],
       authorization_response_iss_parameter_supported: true,
       backchannel_logout_supported: true,
       claims_parameter_supported: true,

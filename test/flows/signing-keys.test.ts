@@ -254,7 +254,7 @@ describe("a leaked key", () => {
 });
 
 describe("a client's own algorithm", () => {
-  it.each(["ES256", "EdDSA"] as const)(
+  it.each(["PS256", "ES256", "EdDSA"] as const)(
     "%s signs its ID tokens and hints, and rotates with the others [D-KEYS-6]",
     async (alg) => {
       await start();

@@ -146,26 +146,27 @@ describe("each algorithm", () => {
   it("has a key from the first start, and rotates with the others", async () => {
     const keys = await (await newProcess()).openAll();
     const algorithms = (): unknown[] => keys.inForce().map(({ alg }) => alg);
-    expect(algorithms()).toEqual(expect.arrayContaining(["RS256", "ES256", "EdDSA"]));
-    expect(algorithms()).toHaveLength(3);
+    expect(algorithms()).toEqual(expect.arrayContaining(["RS256", "PS256", "ES256", "EdDSA"]));
+    expect(algorithms()).toHaveLength(4);
     const rotated = await keys.rotate();
     expect(rotated.map(({ alg, state }) => [alg, state])).toEqual([
       ["RS256", "published"],
+      ["PS256", "published"],
       ["ES256", "published"],
       ["EdDSA", "published"],
     ]);
-    // The first three sign: oidc-provider takes the first key of an algorithm.
-    expect(new Set(algorithms().slice(0, 3)).size).toBe(3);
+    // The first four sign: oidc-provider takes the first key of an algorithm.
+    expect(new Set(algorithms().slice(0, 4)).size).toBe(4);
     clock.advance(HOUR);
     expect(
       keys
         .inForce()
-        .slice(0, 3)
+        .slice(0, 4)
         .map(({ kid }) => kid),
     ).toEqual(expect.arrayContaining(rotated.map(({ kid }) => kid)));
     await keys.retire(rotated[1]?.kid ?? "");
     const list = await keys.list();
-    expect(list.filter(({ state }) => state === "signing").map(({ alg }) => alg)).toHaveLength(3);
+    expect(list.filter(({ state }) => state === "signing").map(({ alg }) => alg)).toHaveLength(4);
     expect(list.map(({ kid }) => kid)).not.toContain(rotated[1]?.kid);
   });
 
@@ -182,7 +183,7 @@ describe("each algorithm", () => {
     });
     const starts = await Promise.all([openAll(), openAll()]);
     for (const keys of starts) {
-      expect(keys.inForce().map(({ alg }) => alg)).toHaveLength(3);
+      expect(keys.inForce().map(({ alg }) => alg)).toHaveLength(4);
       expect(keys.inForce()[0]?.kid).toBe(rsa[0]?.key);
     }
     expect(starts[0]?.inForce()).toEqual(starts[1]?.inForce());
