@@ -4,10 +4,10 @@
  * storage learns no name.
  */
 import type { KeyObject } from "node:crypto";
-import type { RecordData } from "../../adapters/record-store.ts";
+import type { Query, RecordData } from "../../adapters/record-store.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { hmacOfMany } from "../../core/sealing.ts";
-import { SEARCH_WORDS } from "../../records/directory/search-kinds.ts";
+import { SEARCH_WORDS, type StoredSearchWords } from "../../records/directory/search-kinds.ts";
 import { lowerCase, shownEmail, trimmed } from "../names.ts";
 import type { Problem } from "../text-rules.ts";
 
@@ -65,10 +65,66 @@ function beginningsOf(text: string): string[] {
   );
 }
 
-/** The places of beginnings in the index. With the field, so that the hashes don't show that two fields begin alike. */
-function placesWith(key: KeyObject): (field: SearchedField, beginning: string) => string {
+/** A row of the index. */
+export type SearchPlace = StoredSearchWords["words"][number];
+
+/** Rows of the index, from one order to another. */
+export type SearchRange = Required<Pick<Query, "at" | "from" | "to">>;
+
+/** How many values a part of an order has. Three of them are a safe integer. */
+const PART = 2 ** 17;
+
+/** The places of texts in the index. @param key `ServiceKeys.search`. */
+interface Places {
+  /** The rows of the words of a field. */
+  of(field: SearchedField, texts: readonly string[]): SearchPlace[];
+  /** The rows of everything that begins so: two ranges. */
+  under(field: SearchedField, beginning: string): SearchRange[];
+}
+
+/**
+ * One row holds all beginnings of a word: the shortest one is the partition, and the longer ones are the parts of the order, so that all words with a
+ * beginning are a range. A record has one row in a partition. A further word there ("anna annalisa" has none, "anna anneliese" one) has a row for
+ * each of its longer beginnings, in partitions of their own.
+ *
+ * The hashes are about the field too, so that they don't show that two fields begin alike. A part of 0 means that the word is shorter.
+ */
+function placesWith(key: KeyObject): Places {
   const hmac = hmacOfMany(key);
-  return (field, beginning) => hmac(`${field}\0${beginning}`).slice(0, HASH_CHARACTERS);
+  const placeOf = (field: SearchedField, beginning: string): string =>
+    hmac(`${field}\0${beginning}`).slice(0, HASH_CHARACTERS);
+  const orderOf = (field: SearchedField, longer: readonly string[], rest: number): number =>
+    LENGTHS.slice(1).reduce((order, _length, index) => {
+      const beginning = longer[index];
+      if (beginning === undefined) return order * PART + rest;
+      const bits = Buffer.from(placeOf(field, beginning), "base64url").readUIntBE(0, 6);
+      return order * PART + 1 + (bits % (PART - 1));
+    }, 0);
+  return {
+    of(field, texts) {
+      const rows = new Map<string, number>();
+      for (const text of texts) {
+        const [shortest = "", ...longer] = beginningsOf(text).toReversed();
+        const at = placeOf(field, shortest);
+        if (!rows.has(at)) rows.set(at, orderOf(field, longer, 0));
+        else for (const each of longer) rows.set(placeOf(field, each), 0);
+      }
+      return [...rows];
+    },
+    under(field, beginning) {
+      const [shortest = "", ...longer] = beginningsOf(beginning).toReversed();
+      const from = orderOf(field, longer, 0);
+      const ranges = [{ at: placeOf(field, shortest), from, to: orderOf(field, longer, PART - 1) }];
+      const last = longer.at(-1);
+      return last === undefined ? ranges : [...ranges, { at: placeOf(field, last), from: 0, to: 0 }];
+    },
+  };
+}
+
+/** The longest beginnings of these texts, without those that another one begins with: whoever finds those finds this one. */
+function endsOf(texts: readonly string[]): string[] {
+  const longest = [...new Set(texts.flatMap((text) => beginningsOf(text).slice(0, 1)))];
+  return longest.filter((one) => !longest.some((other) => other !== one && other.startsWith(one)));
 }
 
 /** Whether a change concerns what is searched. */
@@ -81,12 +137,12 @@ export function searchRecord(
   account: Searched & Pick<AccountRecord, "sub" | "user_id">,
   key: KeyObject,
 ): RecordData {
-  const placeOf = placesWith(key);
-  const places = textsOf(account).flatMap(({ field, whole, words }) =>
-    [...new Set([...words, whole].flatMap(beginningsOf))].map((each) => placeOf(field, each)),
+  const places = placesWith(key);
+  const words = textsOf(account).flatMap(({ field, whole, words: parts }) =>
+    places.of(field, endsOf([...parts, whole])),
   );
   const { sub, user_id } = account;
-  return SEARCH_WORDS.record({ sub, user_id, words: [...new Set(places)].toSorted() });
+  return SEARCH_WORDS.record({ sub, user_id, words });
 }
 
 /** In UTF-16 units: the longest name has fewer. */
@@ -111,9 +167,9 @@ export function readTerm(typed: string): SearchTerm | undefined {
   return [whole, ...words].some((text) => beginningsOf(text).length > 0) ? { whole, words } : undefined;
 }
 
-/** A way to find candidates: their places, one of each field, and which of them match. */
+/** A way to find candidates: where they are, and which of them match. */
 export interface SearchWay {
-  readonly places: readonly string[];
+  readonly ranges: readonly SearchRange[];
   readonly matches: (account: Searched) => boolean;
 }
 
@@ -134,11 +190,11 @@ export function waysToFind(
   { whole, words }: SearchTerm,
   key: KeyObject,
 ): { readonly byWord: readonly SearchWay[]; readonly byWhole: readonly SearchWay[] } {
-  const placeOf = placesWith(key);
+  const places = placesWith(key);
   const way = (text: string, matches: SearchWay["matches"]): SearchWay[] => {
     const [beginning] = beginningsOf(text);
     if (beginning === undefined) return [];
-    return [{ places: SEARCHED_FIELDS.map((field) => placeOf(field, beginning)), matches }];
+    return [{ ranges: SEARCHED_FIELDS.flatMap((field) => places.under(field, beginning)), matches }];
   };
   const byWhole = words.length === 1 && words[0] === whole ? [] : way(whole, beginsWith(whole));
   return { byWord: words.slice(0, MAX_WORDS).flatMap((word) => way(word, hasWords(words))), byWhole };

@@ -23,7 +23,7 @@ import {
 import { readName, trimmed } from "../names.ts";
 import type { AccountFilter } from "../operations/accounts.ts";
 import { INCOMPLETE_INDEX } from "./search-index.ts";
-import { readTerm, type SearchTerm, type SearchWay, waysToFind } from "./search-words.ts";
+import { readTerm, type SearchRange, type SearchTerm, type SearchWay, waysToFind } from "./search-words.ts";
 
 /** More candidates than this are too many to look through. */
 const MAX_CANDIDATES = 1_000;
@@ -102,52 +102,14 @@ function inOrder(found: readonly StoredSearchWords[]): readonly StoredSearchWord
   return [...bySub.values()].toSorted((one, other) => one.user_id - other.user_id);
 }
 
-/** One place of the index, while it is read. */
-interface Reading {
-  query: Query;
-  /** What was read of it, and is not taken yet. */
-  words: readonly StoredSearchWords[];
-  isOver: boolean;
-}
-
-/** The accounts at all these places, ordered by `user_id`, each once. Reads one page of each place at a time. */
-async function* accountsAt(
-  store: RecordStore,
-  places: readonly string[],
-  { after, limit }: { readonly after: number; readonly limit: number },
-): AsyncGenerator<readonly StoredSearchWords[], void, void> {
-  const readings = places.map((at): Reading => ({
-    query: { ...SEARCH_WORDS.where("word", at), from: after + 1, limit },
-    words: [],
-    isOver: false,
-  }));
-  for (;;) {
-    const empty = readings.filter(({ words, isOver }) => words.length === 0 && !isOver);
-    const pages = empty.length === 0 ? [] : await store.list(empty.map(({ query }) => query));
-    for (const [index, { records, next }] of pages.entries()) {
-      const reading = empty[index] as Reading;
-      reading.words = records.map(({ value }) => value as unknown as StoredSearchWords);
-      reading.query = { ...reading.query, after: next };
-      reading.isOver = next === undefined;
-    }
-    const unfinished = readings.filter(({ isOver }) => !isOver);
-    // Up to here, every place has been read.
-    const end = Math.min(...unfinished.map(({ words }) => words.at(-1)?.user_id ?? 0), Infinity);
-    yield inOrder(readings.flatMap(({ words }) => words.filter(({ user_id }) => user_id <= end)));
-    if (unfinished.length === 0) return;
-    for (const reading of readings) reading.words = reading.words.filter(({ user_id }) => user_id > end);
-  }
-}
-
 /** Accounts that may match, and how they do. */
 interface Candidates {
-  readonly places: readonly string[];
+  /** Ordered by `user_id`. */
+  readonly all: readonly StoredSearchWords[];
   readonly matches: SearchWay["matches"];
-  /** All of them, if it took reading them to know that there are not too many. */
-  readonly all?: readonly StoredSearchWords[];
 }
 
-const NOBODY: Candidates = { places: [], matches: () => false };
+const NOBODY: Candidates = { all: [], matches: () => false };
 
 /** A way, and how many candidates it has: accounts that are found by several fields count several times. */
 interface CountedWay extends SearchWay {
@@ -156,38 +118,39 @@ interface CountedWay extends SearchWay {
   readonly isWide: boolean;
 }
 
+const queryOf = ({ at, ...bounds }: SearchRange, limit: number): Query => ({
+  ...SEARCH_WORDS.where("word", at),
+  ...bounds,
+  limit,
+});
+
 /** In one round trip, which reads no candidate. */
 async function countWays(store: RecordStore, ways: readonly SearchWay[]): Promise<CountedWay[]> {
   const counts = await store.count(
-    ways.flatMap(({ places }) =>
-      places.map((at) => ({ ...SEARCH_WORDS.where("word", at), limit: MAX_CANDIDATES + 1 })),
-    ),
+    ways.flatMap(({ ranges }) => ranges.map((range) => queryOf(range, MAX_CANDIDATES + 1))),
   );
   let at = 0;
   return ways.map((way) => {
-    const own = counts.slice(at, (at += way.places.length));
+    const own = counts.slice(at, (at += way.ranges.length));
     const count = own.reduce((sum, each) => sum + each, 0);
     return { ...way, count, isWide: own.some((each) => each > MAX_CANDIDATES) };
   });
 }
 
-/** The candidates of all these ways; `undefined` if there are too many. Reads them only if some may have been counted twice. */
+/** The candidates of all these ways; `undefined` if there are too many, which takes reading them if some were counted several times. */
 async function candidatesOf(
   store: RecordStore,
   ways: readonly CountedWay[],
 ): Promise<Candidates | undefined> {
   if (ways.length === 0 || ways.some(({ isWide }) => isWide)) return undefined;
-  const found: Candidates = {
-    places: ways.flatMap(({ places }) => places),
-    matches: (account) => ways.some(({ matches }) => matches(account)),
-  };
-  if (ways.reduce((sum, { count }) => sum + count, 0) <= MAX_CANDIDATES) return found;
-  const all: StoredSearchWords[] = [];
-  for await (const page of accountsAt(store, found.places, { after: 0, limit: MAX_CANDIDATES })) {
-    all.push(...page);
-    if (all.length > MAX_CANDIDATES) return undefined;
-  }
-  return { ...found, all };
+  const pages = await store.list(
+    ways.flatMap(({ ranges }) => ranges.map((range) => queryOf(range, MAX_CANDIDATES))),
+  );
+  const all = inOrder(
+    pages.flatMap(({ records }) => records.map(({ value }) => value as unknown as StoredSearchWords)),
+  );
+  if (all.length > MAX_CANDIDATES) return undefined;
+  return { all, matches: (account) => ways.some(({ matches }) => matches(account)) };
 }
 
 /**
@@ -256,15 +219,6 @@ export function createAccountSearch(records: Records, key: KeyObject): AccountSe
     return candidatesFor(records.store, term, key);
   }
 
-  /** The candidates after a `user_id`. */
-  async function* pagesAfter(
-    { all, places }: Candidates,
-    from: { readonly after: number; readonly limit: number },
-  ): AsyncGenerator<readonly StoredSearchWords[], void, void> {
-    if (all === undefined) yield* accountsAt(records.store, places, from);
-    else yield all.filter(({ user_id }) => user_id > from.after);
-  }
-
   async function searched({
     search,
     limit,
@@ -284,14 +238,18 @@ export function createAccountSearch(records: Records, key: KeyObject): AccountSe
     const isFirst = after === undefined || shown > 0;
     const accounts = isFirst ? exact.slice(shown) : [];
     const from = isFirst ? 0 : after;
-    for await (const page of pagesAfter(others, { after: from, limit: limit + 1 })) {
-      const rest = page.filter(({ sub }) => exact.every((account) => account.sub !== sub));
-      for (let at = 0; at < rest.length && accounts.length <= limit; at += PAGE) {
-        const found = await records.store.get(rest.slice(at, at + PAGE).map(({ sub }) => ACCOUNT.ref(sub)));
-        const read = found.filter((each) => each !== undefined).map(accountIn);
-        accounts.push(...read.filter((account) => holds(account) && others.matches(account)));
-      }
-      if (accounts.length > limit) break;
+    const rest = others.all.filter(
+      ({ sub, user_id }) => user_id > from && exact.every((account) => account.sub !== sub),
+    );
+    // First as many as a page has, if each of them passes.
+    for (
+      let at = 0, size = limit + 1;
+      at < rest.length && accounts.length <= limit;
+      at += size, size = PAGE
+    ) {
+      const found = await records.store.get(rest.slice(at, at + size).map(({ sub }) => ACCOUNT.ref(sub)));
+      const read = found.filter((each) => each !== undefined).map(accountIn);
+      accounts.push(...read.filter((account) => holds(account) && others.matches(account)));
     }
     return firstOf(accounts, limit);
   }

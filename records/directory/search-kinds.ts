@@ -7,8 +7,8 @@ import { ACCOUNT } from "./directory-kinds.ts";
 export interface StoredSearchWords {
   readonly sub: string;
   readonly user_id: number;
-  /** Sorted: see `accounts/search/search-words.ts`. */
-  readonly words: readonly string[];
+  /** The places of its words in the index: see `accounts/search/search-words.ts`. */
+  readonly words: readonly (readonly [at: string, order: number])[];
 }
 
 /** Apart from the account, so that only a change of a name writes it. */
@@ -17,7 +17,7 @@ export const SEARCH_WORDS: Kind<StoredSearchWords, "word"> = defineKind({
   holds: "by which beginnings of its names the search finds an account",
   key: "the `sub`",
   keyOf: ({ sub }) => sub,
-  index: { word: ({ words, user_id }) => words.map((at) => ({ at, order: user_id })) },
+  index: { word: ({ words }) => words.map(([at, order]) => ({ at, order })) },
   indexFor: { word: "`accounts.list` with `search`" },
   parent: { kind: ACCOUNT, key: ({ sub }) => sub },
   store: "storage",

@@ -304,7 +304,14 @@ function mainRecords(index: number, now: number): RecordData[] {
     ),
     SIGN_IN_NAME.record({ sub }, { key: `person${index}@example.com` }),
     USER_ID.record({ sub }, { key: String(2 * index + 1) }),
-    SEARCH_WORDS.record({ sub, user_id: 2 * index + 1, words: [`word${index}`, "all"] }),
+    SEARCH_WORDS.record({
+      sub,
+      user_id: 2 * index + 1,
+      words: [
+        [`word${index}`, index],
+        ["all", 1],
+      ],
+    }),
     ...(index === 0 ? [SEARCH_INDEX.record({ complete: true })] : []),
     REMOVED_CLIENT.record({ client_id: `removed ${text(index)}` }),
     SEEDED.record({ mark: `seeded-${index}` }),

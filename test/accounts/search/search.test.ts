@@ -54,7 +54,8 @@ const VINCENT = "vincent@example.org";
 const INFO = "info@example.com";
 const WU = "wu@cn.test";
 const ONE = "one.two.three.four.five.six@seven.test";
-const EVERYBODY = [ADA, GRACE, WEISS, VINCENT, INFO, WU, ONE];
+const ANNA = "anna@alike.test";
+const EVERYBODY = [ADA, GRACE, WEISS, VINCENT, INFO, WU, ONE, ANNA];
 
 const PEOPLE: readonly NewAccount[] = [
   { email: ADA, username: "ada", name: "Augusta", surname: "King-Lovelace" },
@@ -64,6 +65,7 @@ const PEOPLE: readonly NewAccount[] = [
   { email: INFO, username: "office", surname: "O'Brien" },
   { email: WU, surname: "吴小明" },
   { email: ONE, surname: "Ǆamonja" },
+  { email: ANNA, surname: "Anna Annabella-Annalisa Anneliese" },
 ];
 
 /** What somebody types, and whom it finds. */
@@ -107,6 +109,15 @@ const SEARCHES: readonly (readonly [typed: string, ...emails: readonly string[]]
   ["one.two.three.four.five.six@sev", ONE],
   ["ǆamo", ONE],
   ["ǅAM", ONE],
+  // Words that begin alike.
+  ["ann", ANNA],
+  ["annab", ANNA],
+  ["annali", ANNA],
+  ["annel", ANNA],
+  ["anneliese", ANNA],
+  ["annel annabella", ANNA],
+  ["annabellb"],
+  ["annu"],
   ["%%%"],
   ["a%c"],
   [".*.*"],

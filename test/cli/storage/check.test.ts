@@ -3,7 +3,11 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { ENTRIES } from "../../../records/directory/directory-kinds.ts";
-import { CURRENT_INDEX, SEARCH_WORDS } from "../../../records/directory/search-kinds.ts";
+import {
+  CURRENT_INDEX,
+  SEARCH_WORDS,
+  type StoredSearchWords,
+} from "../../../records/directory/search-kinds.ts";
 import { createSignInService, type SignInService } from "../../../lib/service.ts";
 import { ROOT } from "../../examples/documents.ts";
 import { type MongoServer, openMongoServer } from "../../servers/mongodb.ts";
@@ -226,7 +230,7 @@ describe("storage check with the keys of the storage", () => {
     await withStores(place, async (stores) => {
       const { words } = (await find(stores, SEARCH_WORDS, SEARCH_WORDS.ref(murray))).value;
       await force(stores.storage, {
-        put: [SEARCH_WORDS.record({ sub: lovelace, user_id: 2, words: words as string[] })],
+        put: [SEARCH_WORDS.record({ sub: lovelace, user_id: 2, words: words as StoredSearchWords["words"] })],
         remove: [SEARCH_WORDS.ref(hopper)],
       });
     });
