@@ -1,14 +1,17 @@
 /** DPoP as real clients use it (RFC 9449), what an API is told, and what a bound token costs. */
+import { createServer } from "node:http";
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import * as oauth from "oauth4webapi";
 import * as client from "openid-client";
 import type { RecordStore } from "../../adapters/record-store.ts";
+import { type AccessError, createApi } from "../../api/index.ts";
 import { basic, send } from "../../testing/test-client.ts";
 import { APP, clientAt, signIn } from "./clients.ts";
+import { atEnd } from "../closing.ts";
 import { moduleIn } from "../examples/documents.ts";
 import { athOf, makeProof, newProofKey, type ProofKey } from "./proof-maker.ts";
-import { ADA, CALLBACK, NEWS, useService } from "./running-service.ts";
+import { ADA, CALLBACK, listen, NEWS, useService } from "./running-service.ts";
 import { API, ARTICLES, GRANTED, READER, registerReader, resetApis, SCOPE, VIDEOS } from "./sample-apis.ts";
 
 /** What docs/high-security.md shows. */
@@ -153,9 +156,82 @@ describe("oauth4webapi", () => {
 const proofOf = (): Promise<string> =>
   makeProof(mine, { htm: "POST", htu: `${running.openid}/oauth2/token` });
 
-describe("an API", () => {
-  const robot = { client_id: "robot", client_secret: "the secret of a robot, of 32 and more" };
+const robot = { client_id: "robot", client_secret: "the secret of a robot, of 32 and more" };
 
+/** An API with `sign-in-service/api`, behind a proxy. @returns `fetch` for requests to its public address. */
+async function apiBehindProxy(
+  resource: string,
+): Promise<(url: string, request: { readonly headers?: HeadersInit }) => Promise<Response>> {
+  const introspection = { ...READER, cache_seconds: 0 };
+  const api = createApi({ issuer: running.openid, resource, introspection });
+  const server = createServer((request, response) => {
+    api.verify(request, { scope: "articles:read" }).then(
+      ({ client_id }) => response.end(client_id),
+      (error: unknown) => {
+        const { status, headers } = error as AccessError;
+        response.writeHead(status, headers).end();
+      },
+    );
+  });
+  const inside = await listen(server, 0);
+  atEnd(() => {
+    server.close().closeAllConnections();
+  });
+  return (url, { headers }) => {
+    const forwarded = new Headers(headers);
+    forwarded.set("x-forwarded-host", "evil.example");
+    return fetch(url.replace(resource, `${inside}/`), { headers: forwarded });
+  };
+}
+
+describe.each([ARTICLES, VIDEOS])("sign-in-service/api at %s", (resource) => {
+  it("lets openid-client in through a proxy, with DPoP and with Bearer [D-DOC-71]", async () => {
+    const reach = await apiBehindProxy(resource);
+    const secret = client.ClientSecretBasic(robot.client_secret);
+    const config = await client.discovery(new URL(running.openid), robot.client_id, undefined, secret, local);
+    config[client.customFetch] = ((url: string, init: RequestInit) =>
+      url.startsWith(resource) ? reach(url, init) : fetch(url, init)) as client.CustomFetch;
+    const keys = await client.randomDPoPKeyPair("ES256");
+    for (const options of [{ DPoP: client.getDPoPHandle(config, keys) }, undefined]) {
+      const { access_token } = await client.clientCredentialsGrant(config, { resource }, options);
+      const address = new URL("v1/articles?page=2", resource);
+      const call = (given: typeof options): Promise<Response> =>
+        client.fetchProtectedResource(config, access_token, address, "GET", undefined, undefined, given);
+      expect(await (await call(options)).text()).toBe(robot.client_id);
+      // A bound token without its key, and a key without a bound token.
+      const other = options === undefined ? { DPoP: client.getDPoPHandle(config, keys) } : undefined;
+      await expect(call(other)).rejects.toMatchObject({ status: 401 });
+    }
+  });
+
+  it("lets oauth4webapi in through a proxy, with DPoP and with Bearer [D-DOC-71]", async () => {
+    const insecure = { [oauth.allowInsecureRequests]: true };
+    const issuer = new URL(running.openid);
+    const found = await oauth.discoveryRequest(issuer, { algorithm: "oauth2", ...insecure });
+    const server = await oauth.processDiscoveryResponse(issuer, found);
+    const party: oauth.Client = { client_id: robot.client_id };
+    const secret = oauth.ClientSecretBasic(robot.client_secret);
+    const reach = { [oauth.customFetch]: await apiBehindProxy(resource) } as const;
+    for (const options of [{ DPoP: oauth.DPoP(party, await oauth.generateKeyPair("ES256")) }, {}]) {
+      const asked = await oauth.clientCredentialsGrantRequest(
+        server,
+        party,
+        secret,
+        { resource },
+        { ...options, ...insecure },
+      );
+      const { access_token } = await oauth.processClientCredentialsResponse(server, party, asked);
+      const address = new URL("v1/articles", resource);
+      const answer = await oauth.protectedResourceRequest(access_token, "GET", address, new Headers(), null, {
+        ...options,
+        ...reach,
+      });
+      expect(await answer.text()).toBe(robot.client_id);
+    }
+  });
+});
+
+describe("an API", () => {
   it("finds the key of a bound token in a JWT and by introspection [D-DPOP-9]", async () => {
     const cnf = { jkt: mine.thumbprint };
     const grants = [
