@@ -1,11 +1,11 @@
 /** What the document of a client says (OAuth Client ID Metadata Document), as far as it decides anything. */
 import type { DocumentSettings } from "../../config/clients.ts";
+import { clientKeyProblem, MAX_KEYS, storedClientKey } from "../../core/client-keys.ts";
 import { isObject, isTooDeep } from "../../core/untrusted-json.ts";
 import { urlProblem } from "../../config/value-forms.ts";
 import type { ClientKey } from "../../records/directory/directory.ts";
 import type { DocumentContent } from "../../records/directory/document-kinds.ts";
 import { withoutPort } from "../clients/client-kinds.ts";
-import { clientKeyProblem, MAX_KEYS, storedClientKey } from "../clients/client-keys.ts";
 
 const MAX_ADDRESSES = 20;
 const MAX_NAME_LENGTH = 60;
