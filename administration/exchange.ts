@@ -1,6 +1,6 @@
 /** One request to the administration listener, as its surfaces get it. */
 import type { Context } from "koa";
-import type { Caller } from "../records/audit/audit-event.ts";
+import type { Actor, Caller } from "../records/audit/audit-event.ts";
 
 /** What `/v1` and the console get of a request besides Koa's context. */
 export interface AdministrationExchange {
@@ -13,6 +13,8 @@ export interface AdministrationExchange {
   readonly origin: Omit<Caller, "actor">;
   /** For the log: the path with names in place of identifiers. Default: the surface alone. */
   template: string;
+  /** Who asks, once it is known. */
+  actor?: Actor;
 }
 
 export type AdministrationContext = Context & { readonly administration: AdministrationExchange };

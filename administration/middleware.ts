@@ -12,6 +12,8 @@ import { ConfigurationError, StorageUnavailable } from "../core/errors.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { Running } from "../core/running.ts";
 import { securityHeaders } from "../core/security-headers.ts";
+import { ANONYMOUS } from "../records/audit/audit-event.ts";
+import type { AuditCollector } from "../records/audit/collector.ts";
 import { originOf } from "../records/audit/origin.ts";
 import type { AdministrationContext, AdministrationExchange, Surface } from "./exchange.ts";
 
@@ -24,6 +26,7 @@ export interface Surfaces {
 }
 
 interface AdministrationServices {
+  readonly audit: Pick<AuditCollector, "noteRefusal">;
   readonly configuration: Configuration;
   readonly events: ServiceEmitter;
   readonly onDefect: (error: unknown) => void;
@@ -39,11 +42,14 @@ export interface Administration {
 }
 
 const DRAIN_TIMEOUT_MS = 30_000;
+const HOUR_SECONDS = 3_600;
+/** What the audit calls a refusal, by its status. */
+const REFUSALS: Readonly<Record<number, string>> = { 401: "token", 403: "role", 429: "limit" };
 /** When a program may repeat a request that met a fault. */
 const RETRY_AFTER_SECONDS = 5;
 
 export function createAdministration(
-  { configuration, events, onDefect, onRequest }: AdministrationServices,
+  { audit, configuration, events, onDefect, onRequest }: AdministrationServices,
   surfaces: Surfaces,
 ): Administration {
   const running = new Running();
@@ -92,6 +98,17 @@ export function createAdministration(
       }
     }
 
+    /** One record an hour for each reason and actor: who repeats a refused request does not fill the audit. */
+    function noteRefusal({ status, administration }: AdministrationContext): void {
+      const reason = REFUSALS[status];
+      if (reason === undefined) return;
+      const { actor = ANONYMOUS, origin: from } = administration;
+      audit.noteRefusal(
+        { ...from, actor, action: "administration.refused", outcome: "failure", reason },
+        { limit: "administration", bucket: JSON.stringify([reason, actor]), seconds: HOUR_SECONDS },
+      );
+    }
+
     return async function administration(koa) {
       const ctx = begin(koa);
       const { administration: exchange } = ctx;
@@ -116,6 +133,7 @@ export function createAdministration(
           address: exchange.address,
           fault,
         });
+        noteRefusal(ctx);
         events.emit("administration.answered", { surface, status: ctx.status });
       };
       if (ctx.res.closed) report();

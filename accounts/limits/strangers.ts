@@ -265,6 +265,11 @@ export const ACTIONS_OF_STRANGERS: Readonly<Record<AuditAction, StrangerFact>> =
   "api.updated": OPERATOR,
   "api.removed": OPERATOR,
   "operator.confirmed": OPERATOR,
+  "administration.refused": {
+    by: "a request to the administration without a valid token",
+    limits: [],
+    bound: "one record an hour for all of them, with a count",
+  },
   "token.created": OPERATOR,
   "token.ended": OPERATOR,
   "signing_key.rotated": OPERATOR,

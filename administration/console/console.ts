@@ -1,6 +1,6 @@
 /** The console: finds the page of a request, who asks, and what they may see; and answers in the frame. */
 import { Readable } from "node:stream";
-import { allows } from "../../config/operators.ts";
+import { allows, type OperatorRole } from "../../config/operators.ts";
 import { SignInError, StorageUnavailable } from "../../core/errors.ts";
 import { packageVersion } from "../../core/package-version.ts";
 import { createEncrypter, createSigner, deriveKey, hmac } from "../../core/sealing.ts";
@@ -16,10 +16,10 @@ import type { SendOptions } from "../../interactions/page.ts";
 import type { PageServices } from "../../interactions/services.ts";
 import { callerOf } from "../../provider/exchange.ts";
 import { createSignInSessions } from "../../provider/sessions/sessions.ts";
-import type { Surface } from "../exchange.ts";
+import type { AdministrationExchange, Surface } from "../exchange.ts";
 import { type Noun, TABLES } from "../tables.ts";
 import { derivedPages, type Tables } from "./derived/pages.ts";
-import { type HealthParts, watchRefusals } from "./health.ts";
+import type { HealthParts } from "./health.ts";
 import { framedPage, isEnough, type Outside, outsidePage } from "./frame.ts";
 import { keysTodo } from "./applications/keys.ts";
 import { LOOKS, ownPages, supportLooks } from "./pages.ts";
@@ -36,7 +36,7 @@ import {
   type Operator,
   RoleRequired,
 } from "./request.ts";
-import { refusedView } from "./refused.ts";
+import { refusedView, unavailableView } from "./refused.ts";
 import { notificationTodo } from "./notifications/actions.ts";
 import { createConsoleSessions } from "./session.ts";
 import { CALLBACK_PATH, createConsoleSignIn, deploymentOf, type SignInParts } from "./sign-in.ts";
@@ -73,15 +73,11 @@ export type ConsoleParts = Pick<
 export function consoleSurface(parts: ConsoleParts): Surface {
   const { admin } = parts.configuration;
   const consoles = new Map<string, Surface>();
-  const refusals = watchRefusals(parts);
   return async (ctx) => {
     const { url } = ctx.administration;
     let found = consoles.get(url);
     if (found === undefined) {
-      found = createConsole(
-        { ...parts, refusals },
-        { url, environment: admin?.environment ?? environmentOf(url) },
-      );
+      found = createConsole(parts, { url, environment: admin?.environment ?? environmentOf(url) });
       consoles.set(url, found);
     }
     await found(ctx);
@@ -100,10 +96,7 @@ export interface ConsoleOptions {
   readonly environment: string;
 }
 
-export function createConsole(
-  parts: ConsoleParts & Pick<HealthParts, "refusals">,
-  { url, environment }: ConsoleOptions,
-): Surface {
+export function createConsole(parts: ConsoleParts, { url, environment }: ConsoleOptions): Surface {
   const { configuration, clock, health, keys, onDefect, pages, perform, tables = TABLES } = parts;
   const purpose = (name: string) =>
     keys.forms.map((key) => deriveKey(hmac(key, name), `sign-in-service ${name}`));
@@ -121,7 +114,13 @@ export function createConsole(
   const secure = url.startsWith("https:");
   const readBody = createBodyReader();
   const deployment = deploymentOf(configuration);
-  const version = packageVersion();
+  /** What every frame says of the service. */
+  const service = {
+    environment,
+    account: `${deployment.url}/account`,
+    host: new URL(deployment.url).host,
+    version: packageVersion(),
+  };
 
   function see(ctx: ConsoleContext, location: string): void {
     ctx.redirect(location);
@@ -165,7 +164,7 @@ export function createConsole(
       open: (name, sealed) => encrypter.decrypt(context(name), sealed),
       perform: (noun, verb, { target = [], input = {}, ...more } = {}) =>
         perform(operator.who, noun as Noun, verb, { target, input, ...more, origin }),
-      opens: (entry) => openTo(operator).has(entry),
+      opens: (entry) => openTo(operator.who.role).has(entry),
       require(row) {
         if (!allows(operator.who.role, row)) throw new RoleRequired(row.role);
       },
@@ -173,11 +172,35 @@ export function createConsole(
   }
 
   /** The entries whose first page this operator can open. */
-  function openTo({ who: { role } }: Operator): ReadonlySet<string> {
+  function openTo(role: OperatorRole): ReadonlySet<string> {
     const open = table.flatMap(({ path, entry, role: needed }) =>
       entry !== undefined && path === `/${entry}` && isEnough(role, needed) ? [entry] : [],
     );
     return new Set(open);
+  }
+
+  /**
+   * The frame without the person: the storage does not say who this is. What the role opens is known without it, and each page asks
+   * again.
+   */
+  function showUnavailable(ctx: ConsoleContext, role: OperatorRole): void {
+    const { locale } = pages.visit(ctx);
+    const here = addressIn(ctx);
+    const view = unavailableView({ ctx, here, t: pages.translator(locale) });
+    const frame = {
+      ...service,
+      operator: undefined,
+      tokens: { find: "", signOut: "" },
+      open: openTo(role),
+      entry: undefined,
+      todo: new Map(),
+      find: undefined,
+      notice: undefined,
+      kept: [],
+      now: clock.now(),
+      zone: chooseTimeZone(ctx),
+    };
+    pages.send(ctx, framedPage(view.view), { view, frame }, { status: 503, retryAfter: 60 });
   }
 
   /** What waits for somebody, by entry. A page is not refused because the numbers beside it can't be read. */
@@ -203,21 +226,18 @@ export function createConsole(
     view: ConsoleView,
   ): Promise<void> {
     const { ctx, operator, query, now, zone, token } = request;
-    const open = openTo(operator);
+    const open = openTo(operator.who.role);
     const { status, retryAfter } = view;
     const data = {
       view,
       frame: {
         operator,
         tokens: { find: token("/search"), signOut: token(SIGN_OUT) },
+        ...service,
         open,
         entry: page?.entry,
         todo: await todoFor(request, open),
         find: find("/search") !== undefined && operator.who.role !== "deliveries" ? "" : undefined,
-        environment,
-        account: `${deployment.url}/account`,
-        host: new URL(deployment.url).host,
-        version,
         notice: request.notice,
         now,
         zone,
@@ -315,7 +335,7 @@ export function createConsole(
     outside(ctx, "signed-out", 200);
   }
 
-  async function answer(ctx: ConsoleContext): Promise<void> {
+  async function answer(ctx: ConsoleContext, exchange: AdministrationExchange): Promise<void> {
     const { path, method } = ctx;
     if (!["GET", "HEAD", "POST"].includes(method)) {
       ctx.status = 405;
@@ -326,6 +346,7 @@ export function createConsole(
     if (path === CALLBACK_PATH && method !== "POST") return callback(ctx);
     const operator = await consoles.find(ctx);
     if (operator === undefined) return demandSignIn(ctx);
+    exchange.actor = operator.who.actor;
     if (path === SIGN_OUT && method === "POST") return signOut(ctx, operator);
     const found = find(path);
     return act(requestOf(ctx, operator, found), found);
@@ -351,10 +372,12 @@ export function createConsole(
       },
     });
     try {
-      await answer(ctx);
+      await answer(ctx, koa.administration);
     } catch (error) {
       if (!(error instanceof StorageUnavailable)) onDefect(error);
-      outside(ctx, "unavailable", 503);
+      const role = error instanceof StorageUnavailable ? consoles.roleIn(ctx) : undefined;
+      if (role === undefined) outside(ctx, "unavailable", 503);
+      else showUnavailable(ctx, role);
       ctx.set("Retry-After", "60");
     }
   };

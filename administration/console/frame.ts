@@ -9,7 +9,8 @@ import type { Refusal } from "./sign-in.ts";
 
 /** What the frame shows besides the page. */
 export interface FrameData {
-  readonly operator: Operator;
+  /** `undefined`: nobody knows, because the storage does not answer. */
+  readonly operator: Operator | undefined;
   /** The token of each form of the frame. */
   readonly tokens: { readonly find: string; readonly signOut: string };
   /** Entries of the sidebar that the operator can open. */
@@ -51,8 +52,6 @@ export const framedPage = (view: string): Page<FramedData> => ({
 
 function framed(t: Translator, frame: FrameData, view: ConsoleView) {
   const { operator, open, entry, todo, zone, now, notice } = frame;
-  const { role } = operator.who;
-  const name = fullName(operator.account) || operator.account.email;
   const kept = new URLSearchParams(frame.kept.map((each) => [...each]));
   const way = view.crumbs ?? (entry === undefined || entry === "" ? [] : [here(t, entry)]);
   const crumbs = way.map(({ label, href }) => {
@@ -72,13 +71,7 @@ function framed(t: Translator, frame: FrameData, view: ConsoleView) {
     environment: { name: frame.environment, label: t(`admin.environment.${frame.environment}`) },
     find: frame.find,
     tokens: frame.tokens,
-    me: {
-      name,
-      initials: initialsOf(name),
-      role: t(`admin.role.${role}`),
-      may: t(`admin.may.${role}`),
-      until: t("admin.until", { time: timeText(t.locale, operator.until, zone), minutes: 30 }),
-    },
+    me: operator && meOf(t, operator, zone),
     zone: zoneText(t.locale, now, zone),
     zoneName: zone,
     kept: frame.kept,
@@ -91,6 +84,18 @@ function framed(t: Translator, frame: FrameData, view: ConsoleView) {
     version: frame.version,
     notice: notice && { text: noticeText(t, notice), isBad: notice.isBad === true },
     ...view.locals,
+  };
+}
+
+/** Who is signed in, and what they may do. */
+function meOf(t: Translator, { account, who: { role }, until }: Operator, zone: string) {
+  const name = fullName(account) || account.email;
+  return {
+    name,
+    initials: initialsOf(name),
+    role: t(`admin.role.${role}`),
+    may: t(`admin.may.${role}`),
+    until: t("admin.until", { time: timeText(t.locale, until, zone), minutes: 30 }),
   };
 }
 

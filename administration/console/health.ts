@@ -3,12 +3,12 @@ import { hasSecondFactor } from "../../accounts/factors/factor.ts";
 import { fullName } from "../../accounts/names.ts";
 import type { Page } from "../../accounts/operations/operation.ts";
 import { pagesOf } from "../../core/pages.ts";
-import type { Clock } from "../../core/clock.ts";
-import type { ServiceEmitter } from "../../core/events.ts";
 import type { PageServices } from "../../interactions/services.ts";
 import { shortened } from "./derived/values.ts";
 import type { ReceiverReport } from "../../notifier/receiver-operations.ts";
 import { endingKeys, signingKeys } from "./applications/keys.ts";
+import type { AuditRecord } from "../../records/audit/audit-event.ts";
+import { secondsOf } from "./local-time.ts";
 import type { ConsolePage, ConsoleRequest } from "./request.ts";
 import { segmentOf } from "./request.ts";
 
@@ -27,51 +27,10 @@ const WEEK_SECONDS = 604_800;
 export type HealthParts = Pick<PageServices, "configuration" | "storage"> & {
   /** How many administration tokens end within so many seconds. */
   readonly tokensEnding: (seconds: number) => Promise<number>;
-  readonly refusals: () => Refusals;
 };
 
-/** Requests for administration that this process did not grant: without a right to it, or as one too many. */
-interface Refusals {
-  readonly refused: number;
-  readonly limited: number;
-}
-
-const HOUR_MS = 3_600_000;
 /** The alert SignInAdministrationRefused has the same number, for a quarter of an hour. */
 const MOST_REFUSED = 50;
-
-/** Counts, by hour, what the administration refuses. @returns what it has refused in the last 24 hours. */
-export function watchRefusals({
-  events,
-  clock,
-}: {
-  readonly events: ServiceEmitter;
-  readonly clock: Clock;
-}): HealthParts["refusals"] {
-  let hours: readonly ({ readonly hour: number } & Refusals)[] = [];
-  const lately = () => {
-    const hour = Math.floor(clock.now() / HOUR_MS);
-    return { hour, hours: hours.filter((each) => each.hour > hour - 24) };
-  };
-  events.on("administration.answered", ({ status }) => {
-    if (![401, 403, 429].includes(status)) return;
-    const now = lately();
-    const last = now.hours.at(-1);
-    const { refused, limited } = last?.hour === now.hour ? last : { refused: 0, limited: 0 };
-    const isLimit = status === 429;
-    hours = [
-      ...now.hours.filter(({ hour }) => hour !== now.hour),
-      { hour: now.hour, refused: refused + (isLimit ? 0 : 1), limited: limited + (isLimit ? 1 : 0) },
-    ];
-  });
-  return () => {
-    const counted = lately().hours;
-    return {
-      refused: counted.reduce((sum, { refused }) => sum + refused, 0),
-      limited: counted.reduce((sum, { limited }) => sum + limited, 0),
-    };
-  };
-}
 
 /** Says how old the page is. */
 const AGE_SCRIPT = `for (const time of document.querySelectorAll("[data-ticks]")) {
@@ -91,8 +50,9 @@ export const healthPage = (parts: HealthParts): ConsolePage => ({
       keysOf(request),
       operatorsOf(request, parts),
       tokensOf(request, parts),
+      refusalsOf(request),
     ]);
-    const checks = [...found.flat(), refusalsOf(request, parts)];
+    const checks = found.flat();
     const waiting = checks.filter(({ tone }) => tone !== "good");
     const isBad = waiting.some(({ tone }) => tone === "bad");
     return {
@@ -159,20 +119,25 @@ async function partsOf({ t, health }: ConsoleRequest): Promise<Check[]> {
   }));
 }
 
-async function allReceivers({ perform }: ConsoleRequest): Promise<readonly ReceiverReport[]> {
-  const receivers: ReceiverReport[] = [];
+/** All records of a list. */
+async function everyItem<T>(
+  { perform }: ConsoleRequest,
+  noun: string,
+  filters: Readonly<Record<string, unknown>> = {},
+): Promise<readonly T[]> {
+  const items: T[] = [];
   const pages = pagesOf(async (after) => {
-    const input = { limit: 200, ...(after !== undefined && { after }) };
-    const { result } = await perform("receivers", "list", { target: [], input });
-    return result as Page<ReceiverReport>;
+    const input = { ...filters, limit: 200, ...(after !== undefined && { after }) };
+    const { result } = await perform(noun, "list", { target: [], input });
+    return result as Page<T>;
   });
-  for await (const page of pages) receivers.push(...page.items);
-  return receivers;
+  for await (const page of pages) items.push(...page.items);
+  return items;
 }
 
 async function receiversOf(request: ConsoleRequest): Promise<Check[]> {
   const { t } = request;
-  const receivers = await allReceivers(request);
+  const receivers = await everyItem<ReceiverReport>(request, "receivers");
   return receivers.flatMap(({ receiver, paused, failures, parked }) => {
     const href = `/receivers/${segmentOf(receiver)}`;
     const states = [
@@ -201,9 +166,20 @@ async function keysOf(request: ConsoleRequest): Promise<Check[]> {
   }));
 }
 
-/** Somebody tries tokens, or has done as much as an hour allows. */
-function refusalsOf({ t }: ConsoleRequest, { refusals }: HealthParts): Check {
-  const { refused, limited } = refusals();
-  const tone = limited > 0 || refused > MOST_REFUSED ? "warning" : "good";
-  return { tone, text: t("admin.health.refusals", { refused, limited }), detail: "", href: "" };
+/** Somebody tries tokens, or has done as much as an hour allows: what all processes have refused in the last day. */
+async function refusalsOf(request: ConsoleRequest): Promise<Check> {
+  const { t, opens } = request;
+  const filters = { action: "administration.refused", since: secondsOf("24h", request) };
+  const records = await everyItem<AuditRecord>(request, "audit", filters);
+  const countOf = (isLimit: boolean): number =>
+    records
+      .filter(({ reason }) => (reason === "limit") === isLimit)
+      .reduce((sum, { count }) => sum + count, 0);
+  const [limited, refused] = [countOf(true), countOf(false)];
+  return {
+    tone: limited > 0 || refused > MOST_REFUSED ? "warning" : "good",
+    text: t("admin.health.refusals", { refused, limited }),
+    detail: "",
+    href: opens("audit") ? `/audit?${new URLSearchParams({ action: filters.action, since: "24h" })}` : "",
+  };
 }

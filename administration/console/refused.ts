@@ -13,9 +13,8 @@ import { type ConsoleRequest, type ConsoleView, RoleRequired } from "./request.t
  * @throws everything else.
  */
 export function refusedView(request: ConsoleRequest, entry: string | undefined, error: unknown): ConsoleView {
-  const { t, ctx, here } = request;
-  // What a form sent is gone: nobody finds that out later.
-  const lost = ctx.method === "POST" ? [t("admin.refused.lost")] : [];
+  const { t } = request;
+  const lost = lostIn(request);
   const said = (key: string, status: number, text: string, more: Partial<ConsoleView> = {}): ConsoleView => ({
     view: "console-text",
     heading: t(`admin.refused.${key}`),
@@ -23,11 +22,7 @@ export function refusedView(request: ConsoleRequest, entry: string | undefined, 
     locals: { texts: [text, ...lost], next: { href: "/", label: t("admin.home") } },
     ...more,
   });
-  if (error instanceof StorageUnavailable) {
-    const texts = [t("admin.problem.storage_unavailable"), ...lost];
-    const locals = { texts, next: { href: here, label: t("admin.again") } };
-    return said("storage", 503, "", { retryAfter: 60, locals });
-  }
+  if (error instanceof StorageUnavailable) return unavailableView(request);
   if (error instanceof EndpointError) return said("form", error.status, t("admin.problem.form"));
   if (error instanceof InvalidArgument) return said("other", 422, t("admin.problem.invalid_argument"));
   if (!(error instanceof SignInError)) throw error;
@@ -44,6 +39,23 @@ export function refusedView(request: ConsoleRequest, entry: string | undefined, 
       locals: { texts: [text, ...lost], next: { href: auditOf(request, entry), label: nameOf(t, "audit") } },
     }),
   });
+}
+
+/** What a form sent is gone: nobody finds that out later. */
+const lostIn = ({ t, ctx }: Pick<ConsoleRequest, "t" | "ctx">): readonly string[] =>
+  ctx.method === "POST" ? [t("admin.refused.lost")] : [];
+
+/** The storage does not answer. */
+export function unavailableView(request: Pick<ConsoleRequest, "t" | "ctx" | "here">): ConsoleView {
+  const { t, here } = request;
+  const texts = [t("admin.problem.storage_unavailable"), ...lostIn(request)];
+  return {
+    view: "console-text",
+    heading: t("admin.refused.storage"),
+    status: 503,
+    retryAfter: 60,
+    locals: { texts, next: { href: here, label: t("admin.again") } },
+  };
 }
 
 /** Who can, and who asks. */

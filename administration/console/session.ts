@@ -4,7 +4,7 @@
  */
 import { hash, randomBytes } from "node:crypto";
 import type { Configuration } from "../../config/configuration.ts";
-import { roleOf } from "../../config/operators.ts";
+import { type OperatorRole, roleOf } from "../../config/operators.ts";
 import type { Clock } from "../../core/clock.ts";
 import { readCookie, setCookie } from "../../core/cookies.ts";
 import type { Encrypter } from "../../core/sealing.ts";
@@ -26,6 +26,8 @@ type Ticket = readonly [id: string, sub: string, session: string, startedAt: num
 export interface ConsoleSessions {
   /** The operator; `undefined` if nobody is signed in. It notes the use. */
   find(ctx: ConsoleContext): Promise<Operator | undefined>;
+  /** The role of whoever the cookie names, without the storage: they may have been signed out meanwhile. */
+  roleIn(ctx: ConsoleContext): OperatorRole | undefined;
   /** Begins a sign-in of somebody who has just signed in to the service, in this session of the service. */
   begin(ctx: ConsoleContext, sub: string, session: string): void;
   /** Removes the cookie. The session of the service is not touched. */
@@ -68,14 +70,23 @@ export function createConsoleSessions(
     setCookie(ctx, { name, value, lifetimeSeconds: LIFETIME_MS / 1000, secure });
   }
 
+  /** The sign-in that the cookie names, unless it has ended by its age. */
+  function ticketIn(ctx: ConsoleContext): Ticket | undefined {
+    const text = encrypter.decrypt(name, readCookie(ctx, name) ?? "");
+    if (text === undefined) return undefined;
+    const ticket = JSON.parse(text) as Ticket;
+    const [, , , startedAt, usedAt] = ticket;
+    const now = clock.now();
+    return now >= startedAt + LIFETIME_MS || now >= usedAt + IDLE_MS ? undefined : ticket;
+  }
+
   return {
     async find(ctx) {
-      const text = encrypter.decrypt(name, readCookie(ctx, name) ?? "");
-      if (text === undefined) return undefined;
-      const [id, sub, session, startedAt, usedAt] = JSON.parse(text) as Ticket;
+      const ticket = ticketIn(ctx);
+      if (ticket === undefined) return undefined;
+      const [id, sub, session, startedAt, usedAt] = ticket;
       const now = clock.now();
       const until = startedAt + LIFETIME_MS;
-      if (now >= until || now >= usedAt + IDLE_MS) return undefined;
       const role = roleOf(configuration, sub);
       if (role === undefined) return undefined;
       const signedIn = await sessions.signedIn(sub, session);
@@ -83,6 +94,10 @@ export function createConsoleSessions(
       if (signedIn === undefined || !hasShownSecondFactor(signedIn.acr, signedIn.account)) return undefined;
       if (now - usedAt >= RENEWAL_MS) write(ctx, [id, sub, session, startedAt, now]);
       return { ...signedIn, id, until, who: { actor: { kind: "operator", id: sub }, role } };
+    },
+    roleIn(ctx) {
+      const [, sub] = ticketIn(ctx) ?? [];
+      return sub === undefined ? undefined : roleOf(configuration, sub);
     },
     begin(ctx, sub, session) {
       const now = clock.now();

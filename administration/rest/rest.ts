@@ -27,6 +27,8 @@ export interface RestRequest {
   readonly origin: PerformRequest["origin"];
   /** For the log: the path with names in place of identifiers. */
   template: string;
+  /** Who asks, once it is known. */
+  actor?: Administrator["actor"];
 }
 
 export type RestContext = Context & { readonly administration: RestRequest };
@@ -90,6 +92,7 @@ export function createRest({
     ctx.set("Cache-Control", "no-store");
     try {
       const who = await authenticate(ctx);
+      administration.actor = who.actor;
       if (ctx.path === OPEN_API) {
         administration.template = OPEN_API;
         requireMethod(ctx, ["GET"]);

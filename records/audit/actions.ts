@@ -263,6 +263,11 @@ const ACTIONS = {
     about: "account",
     means: "The new second factors of an operator were confirmed, so that they open the console",
   },
+  "administration.refused": {
+    about: null,
+    means:
+      "Administration over HTTP refused a request: `token` without a valid one, `role` without the right to it, `limit` as one too many; one record per hour for each reason and actor, with a count",
+  },
   "token.created": {
     about: "token",
     means: "An administration token was made: its `role`, its `service` and when it runs out",

@@ -22,6 +22,7 @@ import {
   UNLIMITED,
 } from "../flows/running-service.ts";
 import { createTestProvider, type TestProvider } from "../../testing/test-provider.ts";
+import { serveConsole } from "../administration/console/console-visitor.ts";
 import { closing } from "../closing.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 
@@ -53,6 +54,7 @@ const REQUESTS = 50;
 const MOST = 40;
 
 let running: RunningService;
+let administration: string;
 let provider: TestProvider;
 
 beforeEach(async () => {
@@ -86,6 +88,7 @@ beforeEach(async () => {
   });
   await running.service.clients.register(APP);
   await running.service.clients.register(TELEVISION);
+  administration = await serveConsole(running);
 });
 
 type Counts = Readonly<Record<string, number>>;
@@ -309,6 +312,12 @@ const ATTACKS: Readonly<Record<string, Attack>> = {
       await send(callback, { method: "POST", body: new URLSearchParams({ state: "s", code: "x" }) });
     },
     ...NOTHING,
+  },
+  "requests for administration": {
+    send: () =>
+      send(`${administration}/v1/accounts`, { headers: { authorization: `Bearer x${(count += 1)}` } }),
+    records: { audit: 1 },
+    actions: { "administration.refused": 1 },
   },
   "signing out without a session": {
     send: () => send(`${running.openid}/oauth2/logout`),

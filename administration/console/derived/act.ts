@@ -1,9 +1,11 @@
 /** The page of an operation: the form for its input, or the confirmation that it needs, and what it answers once. */
 import { randomBytes } from "node:crypto";
 import { checked } from "../../../accounts/arguments.ts";
+import { passwordLength } from "../../../accounts/passwords/password-rules.ts";
 import { type AnyRow, membersOf } from "../../../accounts/operations/operation.ts";
 import {
   InvalidArgument,
+  InvalidPassword,
   NotFound,
   SignInError,
   StillReferenced,
@@ -266,12 +268,20 @@ export async function actAnswer(request: ConsoleRequest, acting: Acting, form: F
     if (error instanceof InvalidArgument) return refuse(problemsAt(t, fields, error.problems), 422);
     if (!(error instanceof SignInError) || isOfPage(error)) throw error;
     if (error.code === "secret_already_shown") return shownAnswer(request, acting);
+    if (error instanceof InvalidPassword)
+      return refuse([{ fields: ["password"], text: passwordText(request, error) }], 422);
     const taken =
       error.code === "already_exists" ? (fields.find(({ name }) => IDENTITIES.has(name))?.name ?? "") : "";
     const references = error instanceof StillReferenced ? error.references.join(", ") : "";
     const text = refusalText(t, error.code, { what: oneOf(t, noun), references });
     return refuse([{ fields: taken === "" ? [] : [taken], text }], error.code === "stale" ? 412 : 422);
   }
+}
+
+/** Which rule the password breaks, as the pages of people say it. */
+function passwordText({ t, configuration }: ConsoleRequest, { problem }: InvalidPassword): string {
+  const length = passwordLength(configuration.passwords, configuration.profile);
+  return t(`problem.password.${problem}`, { ...length });
 }
 
 /** An operation can answer with a file instead of a record. */

@@ -7,6 +7,7 @@ import type { Form, FormProblem } from "../../../interactions/forms.ts";
 import { kebab } from "../../tables.ts";
 import { OPERATION_TEXTS, plainText } from "../../operation-texts.ts";
 import { type FormClock, localOf, secondsOf } from "../local-time.ts";
+import { ruleText } from "./rules.ts";
 import { choiceLabel, memberLabel } from "./values.ts";
 
 /** A field of a form. */
@@ -344,7 +345,8 @@ export function problemsAt(
   fields: readonly ConsoleField[],
   problems: readonly ArgumentProblem[],
 ): readonly FormProblem[] {
-  return problems.map(({ path, message }) => {
+  return problems.map(({ path, message: said }) => {
+    const message = ruleText(t, said);
     const place = path.replace(/^[^.[]*\.?/, "");
     const name = place.replaceAll(/\[\d+\].*$/g, "");
     const line = /\[(\d+)\]/.exec(place)?.[1];

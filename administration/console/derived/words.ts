@@ -32,8 +32,7 @@ export function refusalText(
   code: string,
   values: Readonly<Record<string, string | number>>,
 ): string {
-  return t(t.has(`admin.problem.${code}`) ? `admin.problem.${code}` : "admin.problem.other", {
-    code,
-    ...values,
-  });
+  // What is refused about a delivery has its words on the pages of deliveries.
+  const key = [`admin.problem.${code}`, `console.result.${code}`].find((each) => t.has(each));
+  return t(key ?? "admin.problem.other", { code, ...values });
 }

@@ -37,20 +37,28 @@ it("says in one sentence that all is well, and when; the rest is folded [D-ADM-3
   expect(browser.html.replace(folded(browser), "")).not.toContain('class="checks"');
 });
 
-it("counts what the administration refused in the last day, and warns of more than 50 [D-ADM-307]", async () => {
+it("counts what the administration refused in the last day, warns of more than 50, and leads to the audit [D-ADM-307] [D-ADM-330]", async () => {
   const console = await openConsole();
   const browser = await console.open("viewer", "/health");
-  expect(folded(browser)).toContain("at this server: 0 refused, 0 over a limit");
+  expect(folded(browser)).toContain("in the last 24 hours: 0 refused, 0 over a limit");
   await refuse(console, 50);
   await browser.get("/health");
-  expect(folded(browser)).toContain("at this server: 50 refused, 0 over a limit");
+  expect(folded(browser)).toContain("in the last 24 hours: 50 refused, 0 over a limit");
   await refuse(console, 1);
   await browser.get("/health");
-  expect(textOf(browser)).toMatch(/1 thing needs you Checked now [^]*at this server: 51 refused/u);
+  expect(textOf(browser)).toMatch(/1 thing needs you Checked now [^]*in the last 24 hours: 51 refused/u);
   expect(folded(browser)).not.toContain("refused");
+  // One record says so, with a count, wherever the requests came in.
+  await browser.click("Show");
+  expect(String(browser.url)).toBe(`${console.url}/audit?action=administration.refused&since=24h`);
+  expect(textOf(browser)).toMatch(/administration\.refused Nobody signed in [^]*Refused ×51 · token/u);
+  const { items } = await console.running.service.audit.list({ action: "administration.refused" });
+  expect(items.map(({ count, reason, actor }) => [count, reason, actor.kind])).toEqual([
+    [51, "token", "anonymous"],
+  ]);
   console.clock.advance(86_400);
   const later = await console.open("viewer", "/health");
-  expect(folded(later)).toContain("at this server: 0 refused, 0 over a limit");
+  expect(folded(later)).toContain("in the last 24 hours: 0 refused, 0 over a limit");
 });
 
 it("has the number of the keys that end beside its entry of the sidebar, on every page [D-ADM-308]", async () => {

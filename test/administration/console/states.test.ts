@@ -1,13 +1,25 @@
 /** What every page of the console has besides itself: refused, limited, gone, changed by somebody else, without a storage or a role. */
-import { describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type AnyRow, isOn } from "../../../accounts/operations/operation.ts";
+import { refusalText } from "../../../administration/console/derived/words.ts";
+import { TABLES } from "../../../administration/tables.ts";
 import { StorageUnavailable } from "../../../core/errors.ts";
+import { readTexts } from "../../../core/texts.ts";
 import type { Browser } from "../../../testing/browser/browser.ts";
 import { atEnd } from "../../closing.ts";
 import { startService, storageIn } from "../../flows/running-service.ts";
-import { openConsole, OPERATORS } from "./console-visitor.ts";
+import { openConsole, OPERATORS, type RunningConsole, SignedIn, textOf } from "./console-visitor.ts";
+
+const LANGUAGES = ["en", "de", "pl", "uk"];
+let shared: RunningConsole;
+const operators = new SignedIn(() => shared);
+beforeAll(async () => {
+  shared = await openConsole({ config: { interactions: { locales: LANGUAGES } } });
+  await operators.as("administrator", "/clients");
+});
 
 const HEADING = /<h1><bdi>([^<]*)</;
 const heading = ({ html }: Browser): string => HEADING.exec(html)?.[1] ?? "";
@@ -151,6 +163,85 @@ describe("a storage that does not answer", () => {
     isDown = false;
     await browser.click("Try again");
     expect(browser.status).toBe(200);
+  });
+});
+
+describe("a storage that does not say who is signed in", () => {
+  it("is said in a frame without the person, for whom the cookie names, and to nobody else [D-ADM-331]", async () => {
+    let isDown = false;
+    const down = () => Promise.reject(new StorageUnavailable("down"));
+    const console = await openConsole({
+      logsErrors: true,
+      storage: (opened) => ({
+        ...opened,
+        artifacts: {
+          ...opened.artifacts,
+          findByUid: (...args: Parameters<typeof opened.artifacts.findByUid>) =>
+            isDown ? down() : opened.artifacts.findByUid(...args),
+        },
+      }),
+    });
+    const browser = await console.open("viewer", "/clients");
+    isDown = true;
+    await browser.get(`${console.url}/clients/news`);
+    expect([browser.status, withFrame(browser)]).toEqual([503, true]);
+    expect(heading(browser)).toBe("The storage doesn’t answer");
+    expect(browser.html).toContain('href="/clients/news"');
+    expect(browser.html).toContain('href="/audit"');
+    for (const hidden of [OPERATORS.viewer.name, "Viewer", "sign-out", 'role="search"'])
+      expect(browser.html.slice(browser.html.indexOf("<body"))).not.toContain(hidden);
+    expect(browser.headers.get("retry-after")).toBe("60");
+    // A sign-in that is too old opens nothing.
+    console.clock.advance(3_600);
+    await browser.get(`${console.url}/clients/news`);
+    expect([browser.status, withFrame(browser)]).not.toEqual([503, true]);
+  });
+});
+
+describe("what the library refuses", () => {
+  it.each([
+    [
+      "de",
+      "Zeile 2: muss https sein, oder http auf dem eigenen Rechner",
+      "darf 1 bis 128 dieser Zeichen haben",
+    ],
+    ["pl", "wiersz 2: musi być adresem https albo http", "może mieć od 1 do 128 spośród znaków"],
+    ["uk", "рядок 2: має бути https або http", "може мати від 1 до 128 із символів"],
+  ])("is said in the language of the page: %s [D-ADM-332]", async (language, address, id) => {
+    const browser = await operators.as("administrator", `/clients?do=register&lang=${language}`);
+    await browser.submit(browser.form("client_id"), {
+      client_id: "an id",
+      name: "Editor",
+      service: "1",
+      redirect_uris: "https://a.example/\nhttp://b.example/",
+    });
+    expect(browser.status).toBe(422);
+    expect(browser.html).toContain(address);
+    expect(browser.html).toContain(id);
+    expect(browser.html).not.toContain("must ");
+  });
+
+  it("has a sentence in every language, also about passwords [D-ADM-332]", async () => {
+    const { sub } = shared.running.ada;
+    const browser = await operators.as("administrator", `/people/${sub}?do=setPassword&lang=de`);
+    await browser.submit(browser.form("password"), { password: "short" });
+    expect([browser.status, textOf(browser)]).toEqual([
+      422,
+      expect.stringContaining("Das Passwort braucht mindestens 8 Zeichen."),
+    ]);
+    const codes = new Set(
+      Object.values(TABLES).flatMap(({ rows }) =>
+        Object.values<AnyRow>(rows).flatMap((row) => (isOn(row, "console") ? row.errors : [])),
+      ),
+    );
+    const texts = readTexts(LANGUAGES, {});
+    for (const language of LANGUAGES) {
+      const t = texts.translators.get(language)!;
+      const without = [...codes].filter(
+        (code) => refusalText(t, code, {}) === t("admin.problem.other", { code }),
+      );
+      expect([language, without]).toEqual([language, []]);
+    }
   });
 });
 
