@@ -55,6 +55,17 @@ export function createAdministration(
   const running = new Running();
   const proxy = configuration.admin?.proxy ?? configuration.proxy;
 
+  /** One record an hour for each reason and actor: who repeats a refused request does not fill the audit. */
+  function noteRefusal({ status, administration }: AdministrationContext): void {
+    const reason = REFUSALS[status];
+    if (reason === undefined) return;
+    const { actor = ANONYMOUS, origin: from } = administration;
+    audit.noteRefusal(
+      { ...from, actor, action: "administration.refused", outcome: "failure", reason },
+      { limit: "administration", bucket: JSON.stringify([reason, actor]), seconds: HOUR_SECONDS },
+    );
+  }
+
   function middleware({
     url = configuration.admin?.url,
   }: { readonly url?: string | undefined } = {}): Middleware {
@@ -96,17 +107,6 @@ export function createAdministration(
         refuse(ctx, 503, "storage_unavailable", "Try again in a moment.");
         return error;
       }
-    }
-
-    /** One record an hour for each reason and actor: who repeats a refused request does not fill the audit. */
-    function noteRefusal({ status, administration }: AdministrationContext): void {
-      const reason = REFUSALS[status];
-      if (reason === undefined) return;
-      const { actor = ANONYMOUS, origin: from } = administration;
-      audit.noteRefusal(
-        { ...from, actor, action: "administration.refused", outcome: "failure", reason },
-        { limit: "administration", bucket: JSON.stringify([reason, actor]), seconds: HOUR_SECONDS },
-      );
     }
 
     return async function administration(koa) {

@@ -48,6 +48,7 @@ export type ConsoleParts = Pick<
   PageServices,
   | "accounts"
   | "audit"
+  | "claims"
   | "backchannel"
   | "clients"
   | "clock"
@@ -57,6 +58,7 @@ export type ConsoleParts = Pick<
   | "keys"
   | "onDefect"
   | "pages"
+  | "secondFactors"
   | "storage"
   | "webhooks"
 > & {

@@ -359,6 +359,8 @@ export async function finishSignIn(
   const success = { sub: record.sub, client_id, deployment: ctx.exchange.deployment.kind };
   const caller = callerOf(ctx, { kind: "account", id: record.sub });
   const by = shown.provider === undefined ? undefined : { provider: shown.provider };
+  // For support: which of the methods works.
+  const detail = { amr: shown.amr.join(" "), ...by };
   units.current()?.whenCommitted(() => {
     devices.write(ctx, record);
     if (by !== undefined) devices.keepLastWay(ctx, by);
@@ -369,7 +371,7 @@ export async function finishSignIn(
       action: ACTION,
       client: client_id,
       subject: record.sub,
-      ...(by !== undefined && { detail: by }),
+      detail,
     });
   });
   return { kind: "done", location };

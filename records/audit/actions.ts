@@ -29,7 +29,7 @@ const ACTIONS = {
   sign_in: {
     about: "account",
     means:
-      "The sign-in form was submitted, a passkey was used, a code from a mail was entered, or a person came back from a provider; `provider` says which",
+      "The sign-in form was submitted, a passkey was used, a code from a mail was entered, or a person came back from a provider; `provider` says which, and `amr` what was shown",
     isRoutine: true,
   },
   password_grant: {

@@ -223,7 +223,7 @@ describe("a passkey on the first page", () => {
     const { items: records } = await running.service.audit.list({ action: "sign_in" });
     expect(records.map(({ outcome, subject, detail }) => [outcome, subject, detail])).toEqual(
       expect.arrayContaining([
-        ["success", running.ada.sub, {}],
+        ["success", running.ada.sub, { amr: expect.stringMatching(/^[sh]wk /u) }],
         ["failure", null, { factor: "passkey" }],
       ]),
     );

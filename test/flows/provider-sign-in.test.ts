@@ -133,7 +133,11 @@ describe("somebody whose account is linked", () => {
     expect(browser.location?.searchParams.has("code")).toBe(true);
     const { items } = await party.service.audit.list({ account: sub, action: "sign_in" });
     expect(items).toEqual([
-      expect.objectContaining({ outcome: "success", client: "news", detail: { provider: "corp" } }),
+      expect.objectContaining({
+        outcome: "success",
+        client: "news",
+        detail: { provider: "corp", amr: expect.stringMatching(/^fed/u) },
+      }),
     ]);
   });
 

@@ -1,10 +1,13 @@
 /** The audit in words: what happened, by whom, and how it ended. */
+import { ACCOUNT_CLIENT, ADMINISTRATION_CLIENT, CONSOLE_CLIENT } from "../../../accounts/clients/client.ts";
 import { fullName } from "../../../accounts/names.ts";
+import { type Way, WAYS } from "../../../accounts/ways/ways.ts";
 import { roleOf } from "../../../config/operators.ts";
 import type { Translator } from "../../../core/texts.ts";
+import { ownValue } from "../../../core/untrusted-keys.ts";
 import type { PageServices } from "../../../interactions/services.ts";
 import { AUDIT_ACTIONS, subjectOf } from "../../../records/audit/actions.ts";
-import type { Actor, AuditRecord } from "../../../records/audit/audit-event.ts";
+import type { Actor, AuditDetail, AuditRecord } from "../../../records/audit/audit-event.ts";
 import { choiceLabel, memberLabel, recordHref, shortened } from "../derived/values.ts";
 import type { ConsoleRequest } from "../request.ts";
 import { type Cell, nothing, text } from "../tables.ts";
@@ -121,23 +124,60 @@ const ENTRIES: Readonly<Record<string, string>> = {
   receiver: "receivers",
 };
 
+/** What the clients of our own pages are called. */
+const PAGES: Readonly<Record<string, string>> = {
+  [ADMINISTRATION_CLIENT]: "admin.audit.app.console",
+  [CONSOLE_CLIENT]: "admin.audit.app.console",
+  [ACCOUNT_CLIENT]: "admin.audit.app.account",
+};
+
+/** The client that a record came through. */
+export function clientText(t: Translator, client: string | null, isNote = false): string {
+  if (client === null) return "";
+  const page = ownValue(PAGES, client);
+  if (page !== undefined) return t(page);
+  return isNote ? t("admin.audit.through", { client: shortened(client) }) : shortened(client);
+}
+
 /** From where it came. */
 export function originCell(t: Translator, { address, client, browser }: AuditRecord): Cell {
-  const through = client === null ? [] : [t("admin.audit.through", { client: shortened(client) })];
-  const note = [...through, ...(browser === null ? [] : [browser])].join(", ");
+  const note = [clientText(t, client, true), browser ?? ""].filter((each) => each !== "").join(", ");
   if (address === null) return note === "" ? nothing : { ...nothing, note };
   return { ...text(address), ...(note !== "" && { note }) };
 }
 
+/** What was shown at a sign-in (RFC 8176), by its kinds. */
+export function shownWith(t: Translator, amr: readonly string[]): string {
+  const kinds = Object.values(WAYS).filter((way) => way.amr.some((value) => amr.includes(value)));
+  return new Intl.ListFormat(t.locale).format(kinds.map(({ texts }) => t(texts.name)));
+}
+
+/** Why it ended so, in words; a rare reason as it stands in the record. */
+function reasonText(t: Translator, action: string, reason: string | null): string {
+  if (reason === null) return "";
+  const [noun = "", what] = action.split(".");
+  const own =
+    what === undefined ? `admin.reason.${noun}.${reason}` : `admin.reason.${noun}.${what}.${reason}`;
+  const key = [own, `admin.reason.${reason}`].find((each) => t.has(each));
+  return key === undefined ? reason : t(key);
+}
+
+/** What a record says besides, in words where there are some. */
+function detailText(t: Translator, name: string, value: AuditDetail[string]): string {
+  const what = String(value);
+  if (name === "amr") return shownWith(t, what.split(" "));
+  if (name === "verified_by") return choiceLabel(t, name, what);
+  const way = name === "factor" ? ownValue(WAYS as Readonly<Record<string, Way>>, what) : undefined;
+  return way === undefined ? `${name}: ${what}` : t(way.texts.name);
+}
+
 /** How it ended, how often, and why. */
-export function resultCell(t: Translator, { outcome, count, reason, detail }: AuditRecord): Cell {
+export function resultCell(t: Translator, { action, outcome, count, reason, detail }: AuditRecord): Cell {
   const times = count === 1 ? "" : `×${new Intl.NumberFormat(t.locale).format(count)}`;
   const details = Object.entries(detail)
     .filter(([name]) => name !== "fields")
-    .map(([name, value]) =>
-      name === "verified_by" ? choiceLabel(t, name, String(value)) : `${name}: ${String(value)}`,
-    );
-  const note = [times, reason ?? "", ...details].filter((each) => each !== "").join(" · ");
+    .map(([name, value]) => detailText(t, name, value));
+  const note = [times, reasonText(t, action, reason), ...details].filter((each) => each !== "").join(" · ");
   const cell: Cell =
     outcome === "failure"
       ? { value: { kind: "badge", text: t("admin.audit.refused"), tone: "bad" } }

@@ -37,8 +37,8 @@ const MESSAGES: Readonly<Record<string, RegExp>> = {
   oneOf: /^must be one of (?<list>.+)$/u,
   integer: /^must be an integer from (?<least>\d+) to (?<most>\d+)$/u,
   addresses: /^must be a list of (?<least>\d+) to (?<most>\d+) addresses$/u,
-  many: /^must have at most (?<n>\d+) (?<what>\w+)$/u,
-  twice: /^must not have (?<what>an? \w+) twice$/u,
+  many: /^must have at most (?<n>\d+) \w+$/u,
+  twice: /^must not have an? \w+ twice$/u,
   keySet: /^must be a JSON Web Key Set: an object with keys$/u,
   publicKey: /^must be a public key: the private one stays with the client$/u,
 };

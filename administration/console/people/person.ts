@@ -13,6 +13,11 @@ import type { ShownDelivery } from "../../../notifier/operations.ts";
 import { callerOf } from "../../../provider/exchange.ts";
 import type { AuditRecord } from "../../../records/audit/audit-event.ts";
 import type { Page } from "../../../accounts/operations/operation.ts";
+import type { ClientRecord, Consent } from "../../../records/directory/directory.ts";
+import { createConnectedDevices } from "../../../provider/grants/device-codes.ts";
+import { consentFields } from "../../../interactions/protocol.ts";
+import { fieldLabels } from "../../../interactions/steps/description.ts";
+import type { Translator } from "../../../core/texts.ts";
 import type { HourlyLimits } from "../../limits.ts";
 import { namesOf } from "../audit/words.ts";
 import { type OfferedAction, othersText } from "../derived/record.ts";
@@ -26,12 +31,17 @@ import { type DirectoryEntry, type PersonData, sectionsOf } from "./sections.ts"
 import { verdictOf } from "./verdict.ts";
 
 /** What the pages about people need of the service. */
-export type PeopleParts = Pick<PageServices, "configuration" | "fields" | "storage"> & {
+export type PeopleParts = Pick<
+  PageServices,
+  "claims" | "clients" | "configuration" | "fields" | "secondFactors" | "storage"
+> & {
   readonly hourly: Pick<HourlyLimits, "left">;
 };
 
 /** Records that a section shows. */
-const SHOWN = { tries: 3, deliveries: 3, history: 5 };
+const SHOWN = { deliveries: 3, history: 5 };
+/** Tries of one kind that are looked through for the last use of the password. */
+const TRIED = 20;
 /** Deliveries that are looked through for those that are not delivered. */
 const LOOKED_AT = 100;
 /** What the audit calls the tries to sign in. */
@@ -61,7 +71,50 @@ export const calledOf = (account: Pick<Account, "name" | "surname" | "email">): 
   fullName(account) || account.email;
 
 export function createPersonPage(parts: PeopleParts) {
-  const { configuration, storage } = parts;
+  const { configuration, secondFactors, storage } = parts;
+  const connectedDevices = createConnectedDevices(storage.artifacts, parts.clients, configuration);
+
+  /** What gets into the account: devices, browsers that are not asked for the second factor, and what clients may read. */
+  async function accessOf(
+    t: Translator,
+    sub: string,
+  ): Promise<Pick<PersonData, "devices" | "remembered" | "reads">> {
+    const account = await storage.directory.findAccount(sub);
+    if (account === undefined) return { devices: [], remembered: [], reads: new Map() };
+    const clients = await storage.directory.listClients();
+    const [{ devices }, remembered, reads] = await Promise.all([
+      connectedDevices.list(account, clients),
+      secondFactors.rememberedBrowsers.list(account),
+      Promise.all(
+        Object.entries(account.consents).map(async ([id, consent]) => {
+          const client = clients.find(({ client_id }) => client_id === id);
+          return [id, await mayRead(t, client, consent)] as const;
+        }),
+      ),
+    ]);
+    return { devices, remembered, reads: new Map(reads) };
+  }
+
+  /** What a client may read and do, as the page asked the person; of one that is gone, the scopes. */
+  async function mayRead(
+    t: Translator,
+    client: ClientRecord | undefined,
+    { scopes, claims, attributes = [], apis = {} }: Consent,
+  ): Promise<string> {
+    if (client === undefined)
+      return [...new Set([...scopes, ...claims, ...Object.values(apis).flat()])].join(", ");
+    const supported = { ...parts, claims: parts.claims.readBy(client) };
+    const fields = consentFields(supported, scopes, claims, attributes).filter((field) => field !== "sub");
+    const words = fields.length > 0 ? fieldLabels(t, fields) : [t("admin.person.readsId")];
+    const found = await Promise.all(
+      Object.entries(apis).map(async ([identifier, allowed]) => {
+        const api = await storage.directory.findApi(identifier);
+        const labels = api === undefined ? allowed : allowed.map((scope) => api.scopes[scope] ?? scope);
+        return `${api?.name ?? identifier}: ${labels.join(", ")}`;
+      }),
+    );
+    return [words.join(", "), ...found].join("; ");
+  }
 
   return async (request: ConsoleRequest, { record, actions }: FoundRecord): Promise<ConsoleAnswer> => {
     const { ctx, operator, t, now, zone, moments, perform } = request;
@@ -80,7 +133,7 @@ export function createPersonPage(parts: PeopleParts) {
     }
     async function lastTries(): Promise<readonly AuditRecord[]> {
       const pages = await Promise.all(
-        TRIES.map((action) => list<AuditRecord>("audit", { account: sub, action, limit: SHOWN.tries })),
+        TRIES.map((action) => list<AuditRecord>("audit", { account: sub, action, limit: TRIED })),
       );
       return pages.flatMap(({ items }) => items).toSorted((one, other) => other.at - one.at);
     }
@@ -95,6 +148,7 @@ export function createPersonPage(parts: PeopleParts) {
       tries,
       history,
       directory,
+      access,
     ] = await Promise.all([
       storage.directory.findAccount(sub),
       read<Diagnosis>("diagnose"),
@@ -106,6 +160,7 @@ export function createPersonPage(parts: PeopleParts) {
       lastTries(),
       list<AuditRecord>("audit", { account: sub, limit: SHOWN.history }),
       directoryOf(request),
+      accessOf(t, sub),
     ]);
     const causes = diagnosis.checks.flatMap(({ by }) =>
       by === null ? [] : [{ kind: by.kind as "operator", ...(by.id !== null && { id: by.id }) }],
@@ -122,7 +177,8 @@ export function createPersonPage(parts: PeopleParts) {
       factors,
       identities,
       consents,
-      tries: tries.slice(0, SHOWN.tries),
+      ...access,
+      tries,
       history: history.items,
       deliveries: deliveries.items
         .toSorted((one, other) => urgency(one) - urgency(other))
@@ -184,7 +240,11 @@ export function createPersonPage(parts: PeopleParts) {
                 offered.filter((each) => !isDanger(each)),
               ),
         identifiers: (["sub", "user_id", "portal", "locale", "created_at", "updated_at"] as const).map(
-          (name) => ({ label: t(`admin.member.${name}`), value: member(request, name, account[name]) }),
+          (name) => ({
+            label: t(`admin.member.${name}`),
+            // This is its page.
+            value: name === "sub" ? { kind: "id", text: sub } : member(request, name, account[name]),
+          }),
         ),
         zoneName: zone,
       },

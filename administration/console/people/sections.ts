@@ -1,24 +1,26 @@
 /** The sections of a person's page: sign-ins, methods, services, consents, deliveries, history, profile. */
 import { factorKey } from "../../../accounts/factors/factor.ts";
+import type { RememberedBrowser } from "../../../accounts/factors/remembered-browsers.ts";
 import type { Account } from "../../../accounts/operations/accounts.ts";
 import type { Identity } from "../../../accounts/operations/identities.ts";
 import type { AccountConsent, AccountSession } from "../../../accounts/operations/support.ts";
-import { type Factors, methodsOf, wayOf, WAYS } from "../../../accounts/ways/ways.ts";
+import { type Factors, methodsOf, wayOf } from "../../../accounts/ways/ways.ts";
 import { labelIn } from "../../../config/labels.ts";
 import type { Translator } from "../../../core/texts.ts";
 import { ownValue } from "../../../core/untrusted-keys.ts";
 import { browserName } from "../../../interactions/look/browsers.ts";
 import { attributesOf, inWords } from "../../../interactions/look/person-fields.ts";
+import type { ConnectedDevice } from "../../../provider/grants/device-codes.ts";
 import type { PageServices } from "../../../interactions/services.ts";
 import type { AccountRecord, AttributeValue } from "../../../records/directory/directory.ts";
 import type { AuditRecord } from "../../../records/audit/audit-event.ts";
 import type { ShownDelivery } from "../../../notifier/operations.ts";
-import { actionCell, actionText, type Names, resultCell } from "../audit/words.ts";
+import { actionCell, actionText, clientText, type Names, resultCell, shownWith } from "../audit/words.ts";
 import { addressOf } from "../derived/act.ts";
 import type { OfferedAction } from "../derived/record.ts";
 import { memberLabel, shortened } from "../derived/values.ts";
 import { type ConsoleRequest, segmentOf } from "../request.ts";
-import { type Cell, clip, type Fact, member, nothing, type Table, text, time } from "../tables.ts";
+import { type Cell, type Fact, member, nothing, type Table, text, time } from "../tables.ts";
 
 /** What is read about a person. */
 export interface PersonData {
@@ -33,7 +35,12 @@ export interface PersonData {
   readonly deliveries: readonly ShownDelivery[];
   /** How many there are, or at least are. */
   readonly deliveriesCount: string;
-  /** The last sign-ins and failures. */
+  /** Devices that were connected with a code. */
+  readonly devices: readonly ConnectedDevice[];
+  readonly remembered: readonly RememberedBrowser[];
+  /** What a client may read and do, in words. */
+  readonly reads: ReadonlyMap<string, string>;
+  /** The last sign-ins and failures, more than are shown. */
   readonly tries: readonly AuditRecord[];
   readonly history: readonly AuditRecord[];
   readonly services: ReadonlyMap<string, DirectoryEntry>;
@@ -60,6 +67,9 @@ export interface Section {
 
 type Services = Pick<PageServices, "configuration" | "fields">;
 
+/** Tries to sign in that the page shows. */
+const SHOWN_TRIES = 3;
+
 /** @param offered what the operator may do: links stand where it can be done. */
 export function sectionsOf(
   request: ConsoleRequest,
@@ -78,7 +88,11 @@ export function sectionsOf(
       id: "sign-ins",
       title: t("admin.person.signIns"),
       link: { href: audit("sign_in"), label: t("admin.person.allSignIns") },
-      tables: [sessionsTable(request, data, when), triesTable(request, data, when)],
+      tables: [
+        sessionsTable(request, data, when),
+        ...rememberedTables(request, data, when),
+        triesTable(request, data, when),
+      ],
     },
     {
       id: "methods",
@@ -120,7 +134,8 @@ export function sectionsOf(
 
 type When = (label: string) => string;
 
-function sessionsTable(request: ConsoleRequest, { sessions }: PersonData, when: When): Table {
+/** Browsers, and devices that were connected with a code. */
+function sessionsTable(request: ConsoleRequest, { sessions, devices }: PersonData, when: When): Table {
   const { t } = request;
   return {
     caption: t("admin.person.sessions"),
@@ -131,27 +146,60 @@ function sessionsTable(request: ConsoleRequest, { sessions }: PersonData, when: 
       { label: when("admin.person.first") },
       { label: when("admin.person.lastUse") },
     ],
-    rows: sessions.map((session) => ({
-      cells: [
-        text(browserName(t, { browser: session.browser ?? undefined, system: session.system ?? undefined })),
-        text(session.address ?? ""),
-        text(shownWith(request, session.amr)),
-        time(request, session.first_used_at, ""),
-        time(request, session.last_used_at, ""),
-      ],
-    })),
+    rows: [
+      ...sessions.map((session) => ({
+        cells: [
+          text(
+            browserName(t, { browser: session.browser ?? undefined, system: session.system ?? undefined }),
+          ),
+          text(session.address ?? ""),
+          text(shownWith(t, session.amr)),
+          time(request, session.first_used_at, ""),
+          time(request, session.last_used_at, ""),
+        ],
+      })),
+      ...devices.map(({ client, since }) => ({
+        cells: [
+          { ...text(client.name), note: t("admin.person.device") },
+          nothing,
+          text(t("admin.person.deviceCode")),
+          time(request, since, ""),
+          nothing,
+        ],
+      })),
+    ],
     empty: t("admin.person.sessions.none"),
   };
 }
 
-/** What was shown at a sign-in, by its kinds. */
-function shownWith({ t }: ConsoleRequest, amr: readonly string[]): string {
-  const kinds = Object.values(WAYS).filter((way) => way.amr.some((value) => amr.includes(value)));
-  return new Intl.ListFormat(t.locale).format(kinds.map(({ texts }) => t(texts.name)));
+/** Where the second factor is not asked for; no table without one. */
+function rememberedTables(request: ConsoleRequest, { remembered }: PersonData, when: When): readonly Table[] {
+  const { t } = request;
+  if (remembered.length === 0) return [];
+  return [
+    {
+      heading: t("admin.person.remembered"),
+      caption: t("admin.person.remembered"),
+      columns: [
+        { label: t("admin.person.signedInOn") },
+        { label: when("admin.person.added") },
+        { label: when("admin.person.until") },
+      ],
+      rows: remembered.map(({ browser, system, added_at, expires_at }) => ({
+        cells: [
+          text(browserName(t, { browser: browser ?? undefined, system: system ?? undefined })),
+          time(request, added_at, ""),
+          time(request, expires_at, ""),
+        ],
+      })),
+      empty: "",
+    },
+  ];
 }
 
-function triesTable(request: ConsoleRequest, { tries }: PersonData, when: When): Table {
+function triesTable(request: ConsoleRequest, { tries: all }: PersonData, when: When): Table {
   const { t } = request;
+  const tries = all.slice(0, SHOWN_TRIES);
   return {
     heading: t("admin.person.tries"),
     caption: t("admin.person.tries"),
@@ -165,7 +213,7 @@ function triesTable(request: ConsoleRequest, { tries }: PersonData, when: When):
       cells: [
         { ...time(request, record.at, ""), href: `/audit/${segmentOf(record.id)}` },
         tryCell(t, record),
-        text(record.client ?? ""),
+        text(clientText(t, record.client)),
         text([record.address, record.browser].filter((each) => each !== null).join(", ")),
       ],
     })),
@@ -185,13 +233,18 @@ function tryCell(t: Translator, record: AuditRecord): Cell {
 function methodsTable(
   request: ConsoleRequest,
   { configuration }: Services,
-  { account, stored, factors, identities }: PersonData,
+  { account, stored, factors, identities, tries }: PersonData,
   when: When,
   may: { readonly remove: boolean; readonly unlink: boolean },
 ): Table {
   const { t, path } = request;
   const remove = (href: string, about: string): Cell => ({ ...text(t("admin.person.remove")), href, about });
   const { password } = stored?.ways ?? {};
+  const lastUse = tries.find(({ action, outcome, detail }) => {
+    const withPassword =
+      action === "password_grant" || (typeof detail["amr"] === "string" && detail["amr"].includes("pwd"));
+    return outcome === "success" && withPassword;
+  });
   const passwords =
     password === undefined || password.hash === null
       ? []
@@ -200,7 +253,7 @@ function methodsTable(
             cells: [
               text(t("admin.person.password")),
               time(request, password.changed_at ?? account.created_at, ""),
-              nothing,
+              time(request, lastUse?.at ?? null, ""),
               nothing,
             ],
           },
@@ -322,7 +375,7 @@ function receiverCell({ opens }: ConsoleRequest, key: string, { services, groups
   return { ...text(names), ...(href !== "" && { href }) };
 }
 
-function consentsTable(request: ConsoleRequest, { consents }: PersonData, when: When): Table {
+function consentsTable(request: ConsoleRequest, { consents, reads }: PersonData, when: When): Table {
   const { t, opens } = request;
   return {
     caption: t("admin.person.consents"),
@@ -338,7 +391,7 @@ function consentsTable(request: ConsoleRequest, { consents }: PersonData, when: 
           ...text(consent.name ?? consent.client),
           ...(consent.name !== null && opens("clients") && { href: `/clients/${segmentOf(consent.client)}` }),
         },
-        clip(readBy(consent)),
+        text(reads.get(consent.client) ?? ""),
         time(request, consent.allowed_at, t("admin.person.unknown")),
         time(request, consent.last_used_at, t("admin.person.noTokens")),
       ],
@@ -346,10 +399,6 @@ function consentsTable(request: ConsoleRequest, { consents }: PersonData, when: 
     empty: t("admin.person.consents.none"),
   };
 }
-
-/** The scopes, claims and attributes, and those of APIs. */
-const readBy = ({ scopes, claims, attributes, apis }: AccountConsent): string =>
-  [...new Set([...scopes, ...claims, ...attributes, ...Object.values(apis).flat()])].join(", ");
 
 function deliveriesTable(request: ConsoleRequest, { deliveries }: PersonData, when: When): Table {
   const { t } = request;
@@ -402,16 +451,7 @@ function historyTable(request: ConsoleRequest, { history, names, account }: Pers
 /** Every field, and what operators have set. */
 function profileOf(request: ConsoleRequest, { fields }: Services, { account }: PersonData): readonly Fact[] {
   const { t } = request;
-  const shown = [
-    "name",
-    "surname",
-    "email",
-    "username",
-    "date_of_birth",
-    "gender",
-    "locale",
-    "portal",
-  ] as const;
+  const shown = ["name", "surname", "email", "username", "date_of_birth", "gender"] as const;
   return [
     ...shown.map((name) => ({
       label: memberLabel(t, name),

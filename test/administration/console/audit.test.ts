@@ -85,7 +85,7 @@ describe("the audit", () => {
     });
     await browser.get(`${console.url}/audit?action=client.authentication`);
     expect(textOf(browser)).toMatch(
-      /Authentication of a client refused client.authentication Client news news through news Refused credentials/u,
+      /Authentication of a client refused client.authentication Client news news through news Refused wrong secret/u,
     );
     await browser.click("Last hour");
     expect(browser.url.search).toBe("?action=client.authentication&since=1h");

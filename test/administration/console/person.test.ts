@@ -1,10 +1,11 @@
 /** The page of a person, section by section; and hostile texts in every field, on every page of the console. */
 import { beforeAll, describe, expect, it } from "@jest/globals";
+import { factorsGeneration } from "../../../accounts/factors/factor.ts";
 import type { OperatorRole } from "../../../config/operators.ts";
 import type { MailMessage } from "../../../config/mail.ts";
 import { builtInLocales } from "../../../core/texts.ts";
 import { ACCOUNT } from "../../../records/directory/directory-kinds.ts";
-import { PASSKEY } from "../../../records/factors/factor-kinds.ts";
+import { PASSKEY, REMEMBERED_BROWSER } from "../../../records/factors/factor-kinds.ts";
 import {
   act,
   openConsole,
@@ -21,6 +22,7 @@ beforeAll(async () => {
   console = await openConsole({
     config: {
       mail: async (message) => void sent.push(message),
+      secondFactor: { remember: 30 },
       interactions: { locales: ["en", "de", "pl", "uk"] },
       providers: { google: { client_id: "news", client_secret: "the-secret-at-a-provider" } },
       accounts: { attributes: { department: { type: "text", maxLength: 200, label: "Department" } } },
@@ -64,7 +66,7 @@ describe("the page of a person", () => {
     );
     expect(textOf(browser)).toContain("All 11 checks: 1 problem, 0 warnings, 10 in order");
     expect(sectionOf(browser.html, "sign-ins")).toContain(
-      "Refused Second factor refused · wrong · factor: app",
+      "Refused Second factor refused · wrong code · Authenticator app",
     );
     await running.service.accounts.removeFactors(person.sub);
     // A viewer reads the question, and has no button.
@@ -106,6 +108,76 @@ describe("the page of a person", () => {
       expect(browser.html.includes("?do=delete")).toBe(role === "administrator");
     },
   );
+
+  it("says what clients may read in words, where no second factor is asked for, and when the password was used [D-ADM-333]", async () => {
+    const { running, clock } = console;
+    const { sub } = await somebody({ name: "Ada", surname: "Lovelace" });
+    const { accounts, clients, directory } = running.service;
+    await accounts.addApp(sub, { secret: SECRET });
+    const identifier = "https://articles.example.com";
+    await directory.apis.put(identifier, {
+      name: "Articles",
+      service: "1",
+      scopes: { "articles:read": "Read articles" },
+    });
+    await clients.register({
+      client_id: "reader",
+      client_secret: "the secret of the reader, of 32 and more",
+      name: "Reader",
+      service: "2",
+      redirect_uris: ["https://reader.example/cb"],
+      apis: { [identifier]: ["articles:read"] },
+    });
+    const now = Math.floor(clock.now() / 1000);
+    await running.storage.records.transact(async (tx) => {
+      const account = (await tx.get(ACCOUNT.ref(sub)))!;
+      const consent = { scopes: ["openid", "email", "profile"], claims: [] };
+      tx.put(
+        ACCOUNT.record({
+          ...account,
+          consents: {
+            reader: { ...consent, apis: { [identifier]: ["articles:read"] } },
+            gone: { ...consent, scopes: ["openid", "email"] },
+          },
+        }),
+      );
+      tx.create(
+        REMEMBERED_BROWSER.record({
+          id: "remembered",
+          sub,
+          generation: factorsGeneration(account),
+          browser: "Firefox",
+          system: "Windows",
+          added_at: now,
+          expires_at: now + 86_400,
+        }),
+      );
+    });
+    for (const [amr, minutes] of [
+      ["pwd otp mfa", 0],
+      ["hwk mfa", 1],
+    ] as const) {
+      clock.advance(minutes * 60);
+      await running.storage.audit.append({
+        actor: { kind: "account", id: sub },
+        action: "sign_in",
+        subject: sub,
+        client: "sign-in-service.account",
+        detail: { amr },
+      });
+    }
+    const { html } = await as("support", `/people/${sub}`);
+    const consents = sectionOf(html, "consents");
+    expect(consents).toMatch(/Reader .*email address.*; Articles: Read articles/iu);
+    expect(consents).toMatch(/gone openid, email/u);
+    expect(sectionOf(html, "sign-ins")).toMatch(
+      /Remembered browsers: not asked for the second factor .*Firefox on Windows 1 minute ago/u,
+    );
+    expect(sectionOf(html, "sign-ins")).toMatch(
+      /Signed in Sign-in · Passkey Account page .*Signed in Sign-in · Password and Authenticator app Account page/u,
+    );
+    expect(sectionOf(html, "methods")).toMatch(/Password 1 minute ago .*?UTC 1 minute ago .*?UTC Authenticator/u);
+  });
 
   it("says to which address the reset mail goes [D-ADM-255]", async () => {
     const person = await somebody();

@@ -15,10 +15,10 @@ import { openConsole, OPERATORS, type RunningConsole, SignedIn, textOf } from ".
 
 const LANGUAGES = ["en", "de", "pl", "uk"];
 let shared: RunningConsole;
-const operators = new SignedIn(() => shared);
+const signedIn = new SignedIn(() => shared);
 beforeAll(async () => {
   shared = await openConsole({ config: { interactions: { locales: LANGUAGES } } });
-  await operators.as("administrator", "/clients");
+  await signedIn.as("administrator", "/clients");
 });
 
 const HEADING = /<h1><bdi>([^<]*)</;
@@ -169,7 +169,6 @@ describe("a storage that does not answer", () => {
 describe("a storage that does not say who is signed in", () => {
   it("is said in a frame without the person, for whom the cookie names, and to nobody else [D-ADM-331]", async () => {
     let isDown = false;
-    const down = () => Promise.reject(new StorageUnavailable("down"));
     const console = await openConsole({
       logsErrors: true,
       storage: (opened) => ({
@@ -177,7 +176,7 @@ describe("a storage that does not say who is signed in", () => {
         artifacts: {
           ...opened.artifacts,
           findByUid: (...args: Parameters<typeof opened.artifacts.findByUid>) =>
-            isDown ? down() : opened.artifacts.findByUid(...args),
+            isDown ? Promise.reject(new StorageUnavailable("down")) : opened.artifacts.findByUid(...args),
         },
       }),
     });
@@ -208,7 +207,7 @@ describe("what the library refuses", () => {
     ["pl", "wiersz 2: musi być adresem https albo http", "może mieć od 1 do 128 spośród znaków"],
     ["uk", "рядок 2: має бути https або http", "може мати від 1 до 128 із символів"],
   ])("is said in the language of the page: %s [D-ADM-332]", async (language, address, id) => {
-    const browser = await operators.as("administrator", `/clients?do=register&lang=${language}`);
+    const browser = await signedIn.as("administrator", `/clients?do=register&lang=${language}`);
     await browser.submit(browser.form("client_id"), {
       client_id: "an id",
       name: "Editor",
@@ -223,7 +222,7 @@ describe("what the library refuses", () => {
 
   it("has a sentence in every language, also about passwords [D-ADM-332]", async () => {
     const { sub } = shared.running.ada;
-    const browser = await operators.as("administrator", `/people/${sub}?do=setPassword&lang=de`);
+    const browser = await signedIn.as("administrator", `/people/${sub}?do=setPassword&lang=de`);
     await browser.submit(browser.form("password"), { password: "short" });
     expect([browser.status, textOf(browser)]).toEqual([
       422,
@@ -238,7 +237,7 @@ describe("what the library refuses", () => {
     for (const language of LANGUAGES) {
       const t = texts.translators.get(language)!;
       const without = [...codes].filter(
-        (code) => refusalText(t, code, {}) === t("admin.problem.other", { code }),
+        (code) => refusalText(t, code, { what: "", references: "" }) === t("admin.problem.other", { code }),
       );
       expect([language, without]).toEqual([language, []]);
     }
