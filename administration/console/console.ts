@@ -201,6 +201,7 @@ export function createConsole(parts: ConsoleParts, { url, environment }: Console
       kept: [],
       now: clock.now(),
       zone: chooseTimeZone(ctx),
+      isExact: showsExactTimes(ctx),
     };
     pages.send(ctx, framedPage(view.view), { view, frame }, { status: 503, retryAfter: 60 });
   }

@@ -176,7 +176,9 @@ describe("the page of a person", () => {
     expect(sectionOf(html, "sign-ins")).toMatch(
       /Signed in Sign-in · Passkey Account page .*Signed in Sign-in · Password and Authenticator app Account page/u,
     );
-    expect(sectionOf(html, "methods")).toMatch(/Password 1 minute ago .*?UTC 1 minute ago .*?UTC Authenticator/u);
+    expect(sectionOf(html, "methods")).toMatch(
+      /Password 1 minute ago .*?UTC 1 minute ago .*?UTC Authenticator/u,
+    );
   });
 
   it("says to which address the reset mail goes [D-ADM-255]", async () => {
