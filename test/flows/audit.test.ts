@@ -64,7 +64,7 @@ describe("the audit log records", () => {
     const actor = { kind: "account", id: sub };
     const common = { actor, subject: sub, client: NEWS.client_id, ...FROM, ...PLAIN };
     expect(await about(sub)).toEqual([
-      { ...common, action: "sign_in" },
+      { ...common, action: "sign_in", detail: { amr: "pwd" } },
       { ...common, action: "grant.created" },
     ]);
     const [record] = await audit({ account: sub, action: "sign_in" });
