@@ -68,6 +68,8 @@ const filters = exactly({
   portal: anyString.exactOptional(),
   /** Only accounts whose sign-in is blocked, or only those whose sign-in is not. */
   disabled: flag().exactOptional(),
+  /** Only accounts whose e-mail address is confirmed, or only those whose is not. */
+  email_verified: flag().exactOptional(),
 });
 
 /** Which accounts to list. All that is given has to hold. Default: all accounts. */

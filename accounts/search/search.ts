@@ -53,11 +53,12 @@ function firstOf(accounts: readonly AccountRecord[], limit: number): AccountPage
 
 const accountIn = (found: Found): AccountRecord => found.value as unknown as AccountRecord;
 
-function passes({ service, portal, disabled }: AccountFilter): (account: AccountRecord) => boolean {
+function passes({ service, portal, disabled, email_verified }: AccountFilter): (account: AccountRecord) => boolean {
   return (account) =>
     (service === undefined || Object.hasOwn(account.services, service)) &&
     (portal === undefined || account.portal === portal) &&
-    (disabled === undefined || (account.disabled ?? false) === disabled);
+    (disabled === undefined || (account.disabled ?? false) === disabled) &&
+    (email_verified === undefined || account.email_verified === email_verified);
 }
 
 /** Where the filter without a search begins: the smallest list that holds all that it wants. */

@@ -114,7 +114,7 @@ describe("with the keyboard", () => {
     await page.setViewportSize({ width: 1280, height: 800 });
     await show("clients");
     const order: string[] = [];
-    for (let steps = 0; steps < 40; steps += 1) {
+    for (let steps = 0; steps < 60; steps += 1) {
       await page.keyboard.press("Tab");
       const where = await page.evaluate(
         "document.activeElement.closest('main, nav.side, header, .skip, footer')?.className || document.activeElement.closest('main, nav.side, header, .skip, footer')?.tagName.toLowerCase()",
@@ -151,12 +151,16 @@ it.each([true, false])(
     await shown.getByLabel(/^Client ID/).fill(id);
     await shown.getByLabel("With its own keys").check();
     await shown.getByLabel("Public keys").waitFor();
-    await shown.getByLabel("Redirect addresses").fill("https://a.example/cb\nhttp://b.example/cb");
+    await shown.getByLabel("Redirect addresses").fill("https://a.example/cb\n  http://b.example/cb");
+    const command = shown.locator("pre.command");
+    const followed = await command.innerText();
     await shown.getByRole("button", { name: "Register a client" }).click();
     await shown.locator('[role="alert"]:focus').waitFor();
     expect(await shown.title()).toMatch(/^Error: Register a client/);
     if (javaScriptEnabled) expect(await violations(shown)).toEqual([]);
-    expect(await shown.locator("pre.command").innerText()).toContain(`--client-id ${id}`);
+    expect(await command.innerText()).toContain(`--client-id ${id}`);
+    // With scripts, the command has followed what was typed.
+    expect(followed === (await command.innerText())).toBe(javaScriptEnabled);
     await shown.getByLabel("With a generated secret").check();
     await shown.getByLabel("Public keys").waitFor({ state: "hidden" });
     await shown.getByLabel("Name", { exact: true }).fill("Editor");

@@ -1,4 +1,5 @@
 /** What the pages of clients add to their rows: what is wrong with one, the four kinds as cards, and the settings of an application. */
+import { randomBytes } from "node:crypto";
 import { CLIENT_ROWS, hasSetting } from "../../../accounts/clients/client-settings.ts";
 import { type Client, clients } from "../../../accounts/operations/clients.ts";
 import type { AnyRow, Page } from "../../../accounts/operations/operation.ts";
@@ -10,9 +11,10 @@ import { receivers } from "../../../notifier/receiver-operations.ts";
 import type { AuditRecord } from "../../../records/audit/audit-event.ts";
 import { actionCell, originCell, resultCell, subjectCell } from "../audit/words.ts";
 import { addressOf } from "../derived/act.ts";
-import { commandOf, type ConsoleField, fieldsOf } from "../derived/fields.ts";
+import { commandOf, type ConsoleField, fieldsOf, FOLLOWING, optionOf } from "../derived/fields.ts";
 import type { Item } from "../derived/list.ts";
 import type { Look } from "../derived/pages.ts";
+import type { RecordParts } from "../derived/record.ts";
 import { memberLabel } from "../derived/values.ts";
 import { verbLabel } from "../derived/words.ts";
 import { all, link, linked, namesOf, receiverOf } from "./references.ts";
@@ -106,16 +108,19 @@ export const CLIENTS: Look = {
         { id: "apis", title: memberLabel(t, "apis"), tables: [apis] },
         ...recentOf(request, client, signIns.items),
       ],
-      links:
-        receiver !== undefined && mayTest
+      links: [
+        ...(receiver !== undefined && mayTest
           ? [{ href: addressOf(`/receivers/${segmentOf(receiver)}`, "test"), label: t("admin.client.test") }]
-          : [],
+          : []),
+        ...tryOf(request, client),
+      ],
     };
   },
   acting: {
     async register({ t, configuration }) {
       return {
         view: "console-register",
+        script: FOLLOWING,
         // The page makes a secret: a chosen one would travel once more.
         without: ["client_secret", "kind"],
         kindsOf,
@@ -148,7 +153,11 @@ export const CLIENTS: Look = {
           const asked = (question: string) =>
             fields
               .filter(({ name }) => questionOf(name) === question)
-              .map((field) => Object.assign({}, field, ALWAYS.has(field.name) && { required: true }))
+              .map((field) =>
+                Object.assign({}, field, ALWAYS.has(field.name) && { required: true }, {
+                  option: optionOf(field),
+                }),
+              )
               .toSorted((one, other) => rank(one) - rank(other));
           const more = asked("more");
           const chosenKind = filled?.get("kind") ?? "";
@@ -187,6 +196,28 @@ export const CLIENTS: Look = {
     },
   },
 };
+
+/**
+ * A link that signs the operator in to the application, as its own page would begin it. The application did not ask, and may say so.
+ * Nobody has the verifier of its challenge: a code that goes astray is of no use.
+ */
+function tryOf({ t, configuration }: ConsoleRequest, client: Client): NonNullable<RecordParts["links"]> {
+  const { client_id, disabled, grant_types, redirect_uris } = client;
+  const redirect_uri = redirect_uris.find((each) => /^https?:/.test(each));
+  if (disabled || redirect_uri === undefined || !grant_types.includes("authorization_code")) return [];
+  const deployment = deploymentOf(configuration);
+  const query = new URLSearchParams({
+    client_id,
+    redirect_uri,
+    response_type: "code",
+    ...(deployment.kind === "openid" && { scope: "openid" }),
+    state: randomBytes(16).toString("base64url"),
+    code_challenge: randomBytes(32).toString("base64url"),
+    code_challenge_method: "S256",
+  });
+  const authorize = endpointsOf(deployment).find(({ name }) => name === "authorize")?.path ?? "";
+  return [{ href: `${deployment.url}${authorize}?${query}`, label: t("admin.client.try") }];
+}
 
 /** Asked of everybody who sees the question, although other kinds have none. */
 const ALWAYS: ReadonlySet<string> = new Set(["redirect_uris", "jwks"]);

@@ -45,6 +45,8 @@ export interface Acting {
   readonly name?: string;
   /** The view, if it has one of its own, and what that prints besides. */
   readonly view?: string;
+  /** A script of the page, which works without it. */
+  readonly script?: string;
   readonly locals?: Readonly<Record<string, unknown>>;
   /** What the view prints of the fields, if not all of them in one form. */
   readonly arrange?: (fields: readonly ConsoleField[], filled: Form | undefined) => Locals;
@@ -145,6 +147,7 @@ export function formAnswer(request: ConsoleRequest, acting: Acting, refused?: Re
   return {
     kind: "page",
     view: acting.view ?? "console-act",
+    ...(acting.script !== undefined && { script: acting.script }),
     heading: label,
     ...(name !== undefined && { lead: name }),
     crumbs: crumbsOf(request, acting),

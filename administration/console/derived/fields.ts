@@ -25,6 +25,8 @@ export interface ConsoleField {
   readonly group: string;
   /** The kinds of clients that have it, with blanks between them; or `""` for all. */
   readonly kinds?: string;
+  /** The option of the command that does the same, where the page shows that. */
+  readonly option?: { readonly name: string; readonly takes: "value" | "lines" | "file" };
 }
 
 export interface Option {
@@ -315,29 +317,56 @@ const SHELL_WORD = /^[\w@%+=:,./-]+$/u;
 const quoted = (word: string): string =>
   SHELL_WORD.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
 
-/** What a member's option takes, by its kind: a value, each of its lines, or a file. */
-function argumentsOf(kind: ConsoleField["kind"], value: string): readonly string[] {
-  if (kind === "json" || kind === "map") return ["FILE"];
-  return kind === "list" || kind === "lists" ? linesIn(value) : [value];
+/** The option of a command that says what a field says; nothing for what is secret. */
+export function optionOf({ name, kind }: Pick<ConsoleField, "name" | "kind">): ConsoleField["option"] {
+  if (kind === "secret") return undefined;
+  // What is inside a member is a file.
+  const [member = "", inner] = name.split(".");
+  if (inner !== undefined || kind === "json" || kind === "map")
+    return { name: `--${kebab(member)}`, takes: "file" };
+  const isList = kind === "list" || kind === "lists";
+  return {
+    name: `--${kebab(isList ? member.replace(/s$/u, "") : member)}`,
+    takes: isList ? "lines" : "value",
+  };
 }
 
-/** The command that does what a form says, an option a line. Nothing that is secret is an argument. */
+/** The command that does what a form says, an option a line. `FOLLOWING` does the same in a browser. */
 export function commandOf(
   words: string,
   fields: readonly Pick<ConsoleField, "name" | "kind" | "value">[],
 ): string {
-  const options = fields
-    .filter(({ kind, value }) => kind !== "secret" && value.trim() !== "")
-    .flatMap(({ name, kind, value }) => {
-      // What is inside a member is a file.
-      const [member = "", inner] = name.split(".");
-      if (inner !== undefined) return [`--${kebab(member)} FILE`];
-      const isList = kind === "list" || kind === "lists";
-      const option = kebab(isList ? member.replace(/s$/u, "") : member);
-      return argumentsOf(kind, value).map((argument) => `--${option} ${quoted(argument)}`);
-    });
+  const options = fields.flatMap((field) => {
+    const option = optionOf(field);
+    if (option === undefined || field.value.trim() === "") return [];
+    if (option.takes === "file") return [`${option.name} FILE`];
+    const values = option.takes === "lines" ? linesIn(field.value) : [field.value];
+    return values.map((value) => `${option.name} ${quoted(value)}`);
+  });
   return [`sign-in-service ${words}`, ...new Set(options)].join(" \\\n  ");
 }
+
+/** The script of a page with a form and the command that does the same: the command follows what is typed. */
+export const FOLLOWING = String.raw`const form = document.querySelector("main .form");
+const shown = document.querySelector("pre.command");
+const quoted = (word) => /^[\w@%+=:,./-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
+form.addEventListener("input", () => {
+  const { kind, proof } = form.elements;
+  const isAsked = (field) => {
+    const kinds = [field.closest("div[data-kind]"), field.closest("fieldset[data-kind]")];
+    const isOfKind = kinds.every((each) => !each || each.dataset.kind.split(" ").includes(kind.value));
+    return isOfKind && (!field.closest("[data-proof]") || proof.value === "keys");
+  };
+  const options = [...form.querySelectorAll("[data-option]")].flatMap((field) => {
+    const { option, takes } = field.dataset;
+    if (field.value.trim() === "" || !isAsked(field)) return [];
+    if (takes === "file") return [option + " FILE"];
+    const values = takes === "lines" ? field.value.split("\n").map((line) => line.trim()).filter(Boolean) : [field.value];
+    return values.map((value) => option + " " + quoted(value));
+  });
+  const words = shown.dataset.command + (kind.value === "web" ? "" : " \\\n  --kind " + kind.value);
+  shown.textContent = [words, ...new Set(options)].join(" \\\n  ");
+});`;
 
 /** The problems of a refused input, at their fields. */
 export function problemsAt(

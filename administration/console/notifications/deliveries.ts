@@ -30,6 +30,7 @@ import {
 } from "./actions.ts";
 import { type DeliveryScope, listLocals, tabOf } from "./list.ts";
 import { allReceivers } from "./receivers.ts";
+import { keptUntil } from "./verdict.ts";
 
 export const deliveriesLook = ({ storage, onDefect }: NotificationParts): Look => ({
   called: (record) => (record as unknown as DeliveryDetails).id,
@@ -205,6 +206,7 @@ async function deliveryPage(
   // Overwriting newer data is offered only after a warning.
   const isSuperseded = notice?.code === "superseded" && state !== "waiting";
   const isDue = next_attempt_at !== null && next_attempt_at * 1000 <= now;
+  const kept = keptUntil(request, delivery);
   const canDiscard = state === "waiting" || state === "parked";
   const when = (label: string, seconds: number) => ({
     label: t(label),
@@ -242,6 +244,7 @@ async function deliveryPage(
             ? []
             : [when("console.nextAttempt", next_attempt_at)]),
         ...(finished_at === null ? [] : [when("console.finished", finished_at)]),
+        ...(kept === undefined ? [] : [when("admin.deliveries.keptUntil", kept)]),
       ],
       only: onlyText(request),
       history: history.map((attempt) => shownAttempt(t, attempt, moments)),

@@ -1,32 +1,31 @@
 /** The list of receivers, and the page of one: a verdict, what waits for it, and what can be done. */
-import type { Page } from "../../../accounts/operations/operation.ts";
-import { pagesOf } from "../../../core/pages.ts";
 import { namesOf } from "../../../interactions/console/console-pages.ts";
 import { receiverBadge } from "../../../interactions/console/console-views.ts";
 import type { ReceiverReport, TestResult } from "../../../notifier/receiver-operations.ts";
 import { countText } from "../../../records/deliveries/delivery.ts";
 import { briefly } from "../derived/act.ts";
 import type { Look } from "../derived/pages.ts";
+import { shortened } from "../derived/values.ts";
+import { all } from "../applications/references.ts";
 import { type ConsoleRequest, segmentOf } from "../request.ts";
 import { text, time } from "../tables.ts";
 import { button, may, type NotificationParts, onlyText, opens, outcome, sendChosen } from "./actions.ts";
 import { listLocals } from "./list.ts";
 import { receiverLocals } from "./verdict.ts";
 
-export async function allReceivers({ perform }: ConsoleRequest): Promise<readonly ReceiverReport[]> {
-  const all: ReceiverReport[] = [];
-  const pages = pagesOf(async (after) => {
-    const { result } = await perform("receivers", "list", {
-      input: { limit: 200, ...(after !== undefined && { after }) },
-    });
-    return result as Page<ReceiverReport>;
-  });
-  for await (const { items } of pages) all.push(...items);
-  return all;
-}
+export const allReceivers = (request: ConsoleRequest): Promise<readonly ReceiverReport[]> =>
+  all(request, "receivers");
 
 const isWell = ({ paused, failures, failing_since, circuit_open_until }: ReceiverReport): boolean =>
   !paused && failures === 0 && failing_since === null && circuit_open_until === null;
+
+/** The services for which the receiver of a group is told, by name. */
+async function servicesOf(request: ConsoleRequest, receiver: string): Promise<string> {
+  const [kind, key] = receiver.split(":");
+  if (kind !== "group" || !request.opens("services")) return "";
+  const services = (await all(request, "services")).filter(({ group }) => group === key);
+  return new Intl.ListFormat(request.t.locale).format(services.map(({ name }) => shortened(name)));
+}
 
 export function receiversLook({ storage, onDefect }: NotificationParts): Look {
   const namedOf = async (shown: Iterable<string>) => namesOf({ storage }, new Set(shown));
@@ -34,9 +33,9 @@ export function receiversLook({ storage, onDefect }: NotificationParts): Look {
     called: (record) => (record as unknown as ReceiverReport).receiver,
     async list(request) {
       const { t, zone } = request;
-      const all = await allReceivers(request);
-      const names = await namedOf(all.map(({ receiver }) => receiver));
-      const rows = all.toSorted((one, other) => Number(isWell(one)) - Number(isWell(other)));
+      const known = await allReceivers(request);
+      const names = await namedOf(known.map(({ receiver }) => receiver));
+      const rows = known.toSorted((one, other) => Number(isWell(one)) - Number(isWell(other)));
       const of = (label: string) => ({ label: t(label), look: "number" });
       return {
         kind: "page",
@@ -81,8 +80,9 @@ export function receiversLook({ storage, onDefect }: NotificationParts): Look {
       const { receiver, types, url } = report;
       const names = await namedOf([receiver]);
       const name = names.get(receiver) ?? receiver;
-      const all = await allReceivers(request);
-      const troubled = all.filter((each) => each.receiver !== receiver && !isWell(each)).length;
+      const others = await allReceivers(request);
+      const troubled = others.filter((each) => each.receiver !== receiver && !isWell(each)).length;
+      const services = await servicesOf(request, receiver);
       const isStopped = report.paused || report.circuit_open_until !== null || report.failures > 0;
       return {
         kind: "page",
@@ -91,6 +91,7 @@ export function receiversLook({ storage, onDefect }: NotificationParts): Look {
         lead: [
           ...(name === receiver ? [] : [receiver]),
           ...(url === null ? [] : [url]),
+          ...(services === "" ? [] : [t("admin.receiver.toldFor", { services })]),
           types.join(", "),
         ].join(" · "),
         badge: receiverBadge(t, report),

@@ -10,7 +10,7 @@ import { onlyText } from "./actions.ts";
 
 type Tone = "good" | "warning" | "bad";
 
-/** Deletions that are counted. */
+/** Deliveries that are read to count what they are about. */
 const COUNTED = 200;
 /** Deliveries whose attempts are read, to find the last answer. */
 const ASKED = 3;
@@ -31,6 +31,10 @@ export async function receiverLocals(
 ): Promise<Locals> {
   const { moments } = request;
   const { receiver, waiting, parked, oldest_at } = report;
+  const [people, keptUntil] = await Promise.all([
+    waiting === 0 ? "" : peopleText(request, receiver),
+    parked === 0 ? "" : keptText(request, receiver),
+  ]);
   const verdict = verdictOf(request, report, others.name);
   const at = (state: string): string => `/deliveries?${new URLSearchParams({ receiver, state })}`;
   return {
@@ -43,11 +47,48 @@ export async function receiverLocals(
       waiting: countText([waiting]),
       parked: countText([parked]),
       oldest: oldest_at === null ? undefined : moments(oldest_at * 1000),
+      people,
+      keptUntil,
       waitingHref: at("waiting"),
       parkedHref: at("parked"),
       lastHour: undefined,
     },
   };
+}
+
+/** How many people the waiting deliveries are about. */
+async function peopleText(request: ConsoleRequest, receiver: string): Promise<string> {
+  const { items, next } = await list(request, {
+    receiver,
+    state: "waiting",
+    order: "oldest",
+    limit: COUNTED,
+  });
+  const count = new Set(items.map(({ sub }) => sub)).size;
+  return request.t(next === null ? "admin.receiver.people" : "admin.receiver.people.more", { count });
+}
+
+/** Until when every parked delivery can be sent again: then the first contents are deleted. */
+async function keptText(request: ConsoleRequest, receiver: string): Promise<string> {
+  const { items } = await list(request, { receiver, state: "parked", order: "oldest", limit: COUNTED });
+  const ends = items.flatMap((each) => keptUntil(request, each) ?? []);
+  const first = ends.toSorted((one, other) => one - other)[0];
+  if (first === undefined) return "";
+  const { t, zone } = request;
+  const date = new Intl.DateTimeFormat(t.locale, { dateStyle: "medium", timeZone: zone }).format(
+    first * 1000,
+  );
+  return t("admin.receiver.keptUntil", { date });
+}
+
+/** When the content of a delivery is deleted, in seconds since the epoch; `undefined` while it waits. */
+export function keptUntil(
+  { configuration }: ConsoleRequest,
+  { state, finished_at }: Pick<ShownDelivery, "state" | "finished_at">,
+): number | undefined {
+  const { payloads, records } = configuration.notifications.retention;
+  if (finished_at === null) return undefined;
+  return finished_at + (state === "parked" ? records : Math.min(payloads, records));
 }
 
 interface Verdict {

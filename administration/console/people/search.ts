@@ -36,6 +36,13 @@ const MAX_TYPED = 300;
 
 const FILTERS = ["state", "service", "portal"] as const;
 
+/** What the states of a person mean to the operation, as the rows say them. */
+const STATES: Readonly<Record<string, Readonly<Record<string, boolean>>>> = {
+  active: { disabled: false, email_verified: true },
+  unconfirmed: { disabled: false, email_verified: false },
+  disabled: { disabled: true },
+};
+
 /** The form of the frame. */
 export const searchPage: ConsolePage = {
   path: "/search",
@@ -228,7 +235,7 @@ export function createSearchList({ configuration, storage, hourly }: PeopleParts
       return `/people?${kept}`;
     };
     const options = {
-      state: ["active", "disabled"].map((value) => ({ value, label: t(`admin.flag.${value}`) })),
+      state: Object.keys(STATES).map((value) => ({ value, label: t(`admin.flag.${value}`) })),
       service: optionsOf(services),
       portal: optionsOf(portals),
     };
@@ -257,7 +264,7 @@ export function createSearchList({ configuration, storage, hourly }: PeopleParts
     const input = {
       search: term,
       ...others,
-      ...(state !== undefined && { disabled: state === "disabled" }),
+      ...(state !== undefined && Object.hasOwn(STATES, state) && STATES[state]),
       limit: isLimited(request) ? PAGE.few : PAGE.many,
       ...(after !== undefined && { after }),
     };

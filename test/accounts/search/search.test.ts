@@ -183,6 +183,9 @@ describe.each(PLACES)("a search in $name", ({ start, isBeside }) => {
     expect(await found({ portal: "main" })).toEqual([ADA]);
     expect(await found({ portal: "main", service: "news" })).toEqual([]);
     expect(await found({ disabled: true })).toEqual([GRACE]);
+    const confirmed = await found({ search: "exam", email_verified: true }, 2);
+    const others = await found({ search: "exam", email_verified: false }, 2);
+    expect([...confirmed, ...others].toSorted()).toEqual((await found({ search: "exam" })).toSorted());
     expect(await found({ service: "__proto__" })).toEqual([]);
     expect(await found({}, 3)).toEqual(EVERYBODY);
   });

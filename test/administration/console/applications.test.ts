@@ -138,6 +138,30 @@ describe("clients", () => {
         expect(href).toMatch(/^\/clients(?:\?(?!.*(?:do|lost|result|list)=)[\w%.+=-]*)?$/);
   });
 
+  it("can be tried as oneself: the service answers the application, whose code nobody can exchange [D-ADM-323]", async () => {
+    const tries = (browser: Browser) => linksOf(browser).filter((href) => href.includes("code_challenge="));
+    const [link = "", other] = tries(await see("/clients/news"));
+    expect(other).toBeUndefined();
+    const { searchParams } = new URL(link);
+    expect([...searchParams.keys()].toSorted()).toEqual([
+      "client_id",
+      "code_challenge",
+      "code_challenge_method",
+      "redirect_uri",
+      "response_type",
+      "scope",
+      "state",
+    ]);
+    const [again = ""] = tries(await see("/clients/news"));
+    expect(new URL(again).searchParams.get("code_challenge")).not.toBe(searchParams.get("code_challenge"));
+    const answer = await fetch(link, { redirect: "manual" });
+    expect([answer.status, answer.headers.get("location") ?? ""]).toEqual([
+      303,
+      expect.not.stringContaining("error"),
+    ]);
+    for (const id of ["tv", "export"]) expect([id, tries(await see(`/clients/${id}`))]).toEqual([id, []]);
+  });
+
   it("show exact times to a browser that asks for them once [D-ADM-322]", async () => {
     const isExact = async (path: string) => (await see(path)).html.includes('<body class="console exact">');
     expect(await isExact("/clients?kind=web")).toBe(false);

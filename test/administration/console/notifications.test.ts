@@ -115,6 +115,10 @@ describe("a receiver", () => {
     expect(browser.html).not.toContain(HOSTILE);
     expect(listed(browser)).toEqual([id]);
     expect(browser.html).toContain("never: All attempts failed");
+    // For as long as its content is kept, it can be sent again.
+    expect(browser.html).toMatch(/contents kept until \w+ \d+, \d{4}/);
+    expect((await see("administrator", `/deliveries/${id}`)).html).toContain("Content kept until");
+    await browser.get(`${console.url}/receivers/${RECEIVER}`);
     expect(buttons(browser)).toEqual(["again", "resume", "test"]);
     const todo = (entry: string): string =>
       new RegExp(`href="/${entry}"[^]*?class="todo">(\\d+<span class="unseen"> \\w+)<`).exec(

@@ -89,7 +89,8 @@ describe("the search", () => {
   });
 
   it("filters, and shows 20 people a page to support and more to administrators [D-ADM-152]", async () => {
-    for (let count = 0; count < 21; count += 1) await somebody({ surname: `Wielogłowska ${count}` });
+    for (let count = 0; count < 21; count += 1)
+      await somebody({ surname: `Wielogłowska ${count}`, email_verified: count !== 7 });
     const gone = await somebody({ surname: "Wielogłowska gone" });
     await console.running.service.accounts.disable(gone.sub);
     const browser = await search("wielogłowska");
@@ -99,6 +100,11 @@ describe("the search", () => {
     await browser.click("First page");
     await browser.submit(browser.form("state"), { state: "disabled" });
     expect([rows(browser), textOf(browser)]).toEqual([1, expect.stringContaining("Wielogłowska gone")]);
+    await browser.submit(browser.form("state"), { state: "unconfirmed" });
+    expect([rows(browser), textOf(browser)]).toEqual([1, expect.stringContaining("Wielogłowska 7 ")]);
+    await browser.submit(browser.form("state"), { state: "active" });
+    expect(rows(browser)).toBe(20);
+    expect(textOf(browser)).not.toContain("Next page");
     expect(rows(await search("wielogłowska", "administrator"))).toBe(22);
   });
 
