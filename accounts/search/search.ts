@@ -53,7 +53,12 @@ function firstOf(accounts: readonly AccountRecord[], limit: number): AccountPage
 
 const accountIn = (found: Found): AccountRecord => found.value as unknown as AccountRecord;
 
-function passes({ service, portal, disabled, email_verified }: AccountFilter): (account: AccountRecord) => boolean {
+function passes({
+  service,
+  portal,
+  disabled,
+  email_verified,
+}: AccountFilter): (account: AccountRecord) => boolean {
   return (account) =>
     (service === undefined || Object.hasOwn(account.services, service)) &&
     (portal === undefined || account.portal === portal) &&

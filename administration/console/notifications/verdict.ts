@@ -31,7 +31,7 @@ export async function receiverLocals(
 ): Promise<Locals> {
   const { moments } = request;
   const { receiver, waiting, parked, oldest_at } = report;
-  const [people, keptUntil] = await Promise.all([
+  const [people, kept] = await Promise.all([
     waiting === 0 ? "" : peopleText(request, receiver),
     parked === 0 ? "" : keptText(request, receiver),
   ]);
@@ -48,7 +48,7 @@ export async function receiverLocals(
       parked: countText([parked]),
       oldest: oldest_at === null ? undefined : moments(oldest_at * 1000),
       people,
-      keptUntil,
+      keptUntil: kept,
       waitingHref: at("waiting"),
       parkedHref: at("parked"),
       lastHour: undefined,

@@ -66,6 +66,10 @@ const linksOf = ({ html }: Browser): string[] =>
 const listed = (browser: Browser): string[] =>
   linksOf(browser).flatMap((href) => /^\/clients\/(\w+)(?:\?|$)/.exec(href)?.[1] ?? []);
 
+/** The links that try a sign-in. */
+const tries = (browser: Browser): string[] =>
+  linksOf(browser).filter((href) => href.includes("code_challenge="));
+
 /** The tabs of the list, with what each has. */
 const tabs = ({ html }: Browser): string | undefined =>
   /class="tabs"[^]*?<\/ul>/.exec(html)?.[0].replaceAll(/<[^>]*>\s*/g, " ");
@@ -139,7 +143,6 @@ describe("clients", () => {
   });
 
   it("can be tried as oneself: the service answers the application, whose code nobody can exchange [D-ADM-323]", async () => {
-    const tries = (browser: Browser) => linksOf(browser).filter((href) => href.includes("code_challenge="));
     const [link = "", other] = tries(await see("/clients/news"));
     expect(other).toBeUndefined();
     const { searchParams } = new URL(link);
