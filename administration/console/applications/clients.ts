@@ -160,6 +160,8 @@ export const CLIENTS: Look = {
               )
               .toSorted((one, other) => rank(one) - rank(other));
           const more = asked("more");
+          // In the order of the page, as the script has them.
+          const inOrder = [...asked("whose"), ...asked("where"), ...asked("proof"), ...more];
           const chosenKind = filled?.get("kind") ?? "";
           return {
             chosenKind,
@@ -172,7 +174,7 @@ export const CLIENTS: Look = {
             more,
             moreIsOpen: more.some(({ name }) => (filled?.get(name) ?? "") !== ""),
             command:
-              filled === undefined ? COMMAND : commandOf("clients register", sentFields(fields, filled)),
+              filled === undefined ? COMMAND : commandOf("clients register", sentFields(inOrder, filled)),
           };
         },
       };

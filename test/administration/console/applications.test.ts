@@ -67,7 +67,7 @@ const listed = (browser: Browser): string[] =>
   linksOf(browser).flatMap((href) => /^\/clients\/(\w+)(?:\?|$)/.exec(href)?.[1] ?? []);
 
 /** The links that try a sign-in. */
-const tries = (browser: Browser): string[] =>
+const triesIn = (browser: Browser): string[] =>
   linksOf(browser).filter((href) => href.includes("code_challenge="));
 
 /** The tabs of the list, with what each has. */
@@ -143,7 +143,7 @@ describe("clients", () => {
   });
 
   it("can be tried as oneself: the service answers the application, whose code nobody can exchange [D-ADM-323]", async () => {
-    const [link = "", other] = tries(await see("/clients/news"));
+    const [link = "", other] = triesIn(await see("/clients/news"));
     expect(other).toBeUndefined();
     const { searchParams } = new URL(link);
     expect([...searchParams.keys()].toSorted()).toEqual([
@@ -155,14 +155,14 @@ describe("clients", () => {
       "scope",
       "state",
     ]);
-    const [again = ""] = tries(await see("/clients/news"));
+    const [again = ""] = triesIn(await see("/clients/news"));
     expect(new URL(again).searchParams.get("code_challenge")).not.toBe(searchParams.get("code_challenge"));
     const answer = await fetch(link, { redirect: "manual" });
     expect([answer.status, answer.headers.get("location") ?? ""]).toEqual([
       303,
       expect.not.stringContaining("error"),
     ]);
-    for (const id of ["tv", "export"]) expect([id, tries(await see(`/clients/${id}`))]).toEqual([id, []]);
+    for (const id of ["tv", "export"]) expect([id, triesIn(await see(`/clients/${id}`))]).toEqual([id, []]);
   });
 
   it("show exact times to a browser that asks for them once [D-ADM-322]", async () => {
