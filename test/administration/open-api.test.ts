@@ -8,13 +8,14 @@ import { text } from "node:stream/consumers";
 import { expect, it } from "@jest/globals";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { generateSource } from "oazapfts";
-import { type AnyRow, type AnyTable, isOn } from "../../accounts/operations/operation.ts";
+import { type AnyRow, type AnyTable, isOn, membersOf } from "../../accounts/operations/operation.ts";
 import { type Json, openApiDocument } from "../../administration/open-api.ts";
 import { type Noun, routeOf, rowsOf, TABLES } from "../../administration/tables.ts";
 import { openAdministration } from "./stage.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const FILE = join(ROOT, "docs/administration.openapi.json");
+const EVENTS = join(ROOT, "docs/events.schema.json");
 const REST = (Object.keys(TABLES) as Noun[]).flatMap((noun) =>
   Object.entries(rowsOf(noun))
     .filter(([, row]) => isOn(row, "rest"))
@@ -94,6 +95,17 @@ it("says of every value what it is, and nothing that our schemas say to themselv
         name,
         Object.keys(properties).filter((each) => /secret|password(?!_grant)|hash|seed/u.test(each)),
       ]).toEqual([name, []]);
+});
+
+it("names what travels in snake_case, but for three members that the interface of the library names [D-ADM-340]", () => {
+  const inputs = (Object.keys(TABLES) as Noun[]).flatMap((noun) =>
+    Object.values(rowsOf(noun)).flatMap((row) => Object.keys(membersOf(row))),
+  );
+  const answers = [...schemasIn(document), ...schemasIn(JSON.parse(readFileSync(EVENTS, "utf8")))].flatMap(
+    ([, { properties = {} }]) => Object.keys(properties as object),
+  );
+  const wrong = [...inputs, ...answers].filter((name) => !/^[a-z][a-z0-9]*(?:_[a-z0-9]+)*$/u.test(name));
+  expect([...new Set(wrong)].toSorted()).toEqual(["keepOldFor", "maxAge", "reuseWindow"]);
 });
 
 it("is what a linter finds nothing in [D-ADM-2]", async () => {
