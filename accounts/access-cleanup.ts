@@ -10,7 +10,7 @@ import { Running } from "../core/running.ts";
 import type { RecordData } from "../adapters/record-store.ts";
 import type { Beside } from "../records/artifacts/artifact-store.ts";
 import type { ArtifactQuery, StoredArtifact } from "../records/artifacts/artifact.ts";
-import { type AuditEvent, SYSTEM } from "../records/audit/audit-event.ts";
+import { type AuditEvent, type ClientThen, SYSTEM } from "../records/audit/audit-event.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import {
   ACCOUNT,
@@ -133,13 +133,14 @@ export class AccessCleanup {
   }
 
   /** A client has exchanged a code of the account: beyond `limits.grants` the least recently used grant ends. */
-  grantAdded(sub: string, client_id: string): void {
+  grantAdded(sub: string, then: ClientThen): void {
+    const { client_id } = then;
     const { grants } = this.#services.configuration.limits;
     if (grants === false) return;
     const query = { model: "Grant", holder: { account: sub, client: client_id } } as const;
     this.#keepLimit(["grant", sub, client_id], query, grants, () => {
       this.#services.events.emit("family.revoked", { sub, client_id, reason: "limit" });
-      return { ...SYSTEM, action: "family.revoked", subject: sub, client: client_id, reason: "limit" };
+      return { ...SYSTEM, action: "family.revoked", subject: sub, client: then, reason: "limit" };
     });
   }
 

@@ -1,5 +1,7 @@
 /** What an account may use: its services, and its sessions, codes and tokens. */
 import { ConditionFailed, NotFound } from "../core/errors.ts";
+import { clientNow } from "../records/audit/audit-event.ts";
+import { CLIENT } from "../records/directory/directory-kinds.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import type { AccountServices } from "./services.ts";
@@ -96,7 +98,7 @@ export function createAccountAccess(
     },
 
     async revokeTokens({ target: [sub], input: { client }, caller }) {
-      const { changed } = await writer.change(sub, caller, (before) => {
+      const { changed } = await writer.change(sub, caller, async (before, tx) => {
         if (before === undefined) return undefined;
         const action = "account.tokens_revoked";
         if (client === undefined) return { action, record: { ...withoutTokens(before), consents: {} } };
@@ -105,7 +107,8 @@ export function createAccountAccess(
           client_generations: raised(before.client_generations, [client]),
           consents: withoutEntries(before.consents, new Set([client])),
         };
-        return { action, record, client };
+        const [found] = await tx.peekAll([CLIENT.ref(client)]);
+        return { action, record, client: clientNow({ client_id: client, service: found?.service }) };
       });
       if (!changed) throw noAccount();
     },

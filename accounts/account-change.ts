@@ -3,7 +3,7 @@
  * the current record and committed in one atomic write with its notifications and its audit record.
  */
 import type { AuditAction } from "../records/audit/actions.ts";
-import type { AuditDetail, Caller } from "../records/audit/audit-event.ts";
+import type { AuditDetail, Caller, ClientThen } from "../records/audit/audit-event.ts";
 import { seconds } from "../core/clock.ts";
 import type { NewDelivery } from "../records/deliveries/delivery.ts";
 import type { AccountRecord, AccountWays } from "../records/directory/directory.ts";
@@ -84,7 +84,7 @@ export interface AccountDecision<Result = undefined> {
   /** For the audit: identifiers and numbers, no personal data. */
   readonly detail?: AuditDetail;
   /** For the audit: the client that the change is about. */
-  readonly client?: string;
+  readonly client?: ClientThen;
   /** The `uid` of the one session that stays signed in when sessions end. */
   readonly keepSession?: string | undefined;
   /** Mail about the change, stored with it. Default: none. */

@@ -1,6 +1,6 @@
 /** What the other parts of the service ask of accounts, besides the operations on them. */
 import type { RecordData } from "../adapters/record-store.ts";
-import type { Caller } from "../records/audit/audit-event.ts";
+import type { Caller, ClientThen } from "../records/audit/audit-event.ts";
 import type { AccountRecord, ClientRecord, Consent } from "../records/directory/directory.ts";
 import type { Transaction } from "../records/records.ts";
 import type { ImportedAccount, NewAccount } from "./account-schema.ts";
@@ -49,7 +49,7 @@ interface NewConsent extends Consent {
 
 /** A device that a person connects. */
 interface ConnectedDevice {
-  readonly client: Pick<ClientRecord, "client_id" | "name">;
+  readonly client: Pick<ClientRecord, "client_id" | "name" | "service">;
   /** Only for third parties. */
   readonly consent?: Consent | undefined;
   readonly sessionsGeneration: number;
@@ -151,7 +151,7 @@ export interface AccountInternals extends FactorChanges, IdentityChanges, Accoun
    */
   rememberConsent(
     sub: string,
-    client_id: string,
+    client: ClientThen,
     consent: NewConsent,
     caller: Caller,
   ): Promise<AccountRecord>;
@@ -213,7 +213,7 @@ export interface AccountInternals extends FactorChanges, IdentityChanges, Accoun
   /** Stores which version of the terms of use the person accepted. `false` if there is no such account. */
   acceptTerms(sub: string, version: string, caller: Caller): Promise<boolean>;
   /** Forgets the consents of all accounts for one client. Reads every account. */
-  forgetConsents(client_id: string, caller: Caller): Promise<void>;
+  forgetConsents(client: ClientThen, caller: Caller): Promise<void>;
   /** Resolves when background work is done. */
   settled(): Promise<void>;
 }

@@ -10,8 +10,13 @@ import type { AccountServices } from "../accounts/services.ts";
 import { isUuid } from "../config/value-forms.ts";
 import { InvalidArgument, NotFound, SignInError } from "../core/errors.ts";
 import { pagesOf } from "../core/pages.ts";
+import type { ShownDelivery } from "../notifier/operations.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
+import { subjectOf } from "../records/audit/actions.ts";
 import type { AuditFilter, AuditRecord } from "../records/audit/audit-event.ts";
+import { accountsOf } from "../records/audit/audit-kinds.ts";
+import type { AccountRecord } from "../records/directory/directory.ts";
+import { ACCOUNT } from "../records/directory/directory-kinds.ts";
 import type { Calls, Noun } from "./tables.ts";
 
 /** What is asked for, not checked yet. */
@@ -38,8 +43,8 @@ export interface Limited {
   check(service: string, asked: Asked): Promise<void>;
   /** A page of what is the service's. @throws SignInError `search_required` for accounts that are not named exactly. */
   list(service: string, asked: Asked, window: Window): Promise<Page<object>>;
-  /** What the service may see of a record. */
-  view(service: string, noun: Noun, record: object): object;
+  /** What the service may see of records. */
+  views(service: string, noun: Noun, records: readonly object[]): Promise<readonly object[]>;
 }
 
 /** How many items a list reads at a time. */
@@ -113,8 +118,8 @@ export function createLimited(
     receivers: async (service, receiver) => receiver === receiverOf(service),
     deliveries: async (service, id) => (await calls.notifications.find(id))?.receiver === receiverOf(service),
     async audit(service, id) {
-      const record = await calls.audit.find(id);
-      return record !== undefined && isOwnRecord(service, await clientsOf(service))(record);
+      await audit.flush();
+      return (await storage.audit.find(id, service)) !== undefined;
     },
   };
 
@@ -137,6 +142,7 @@ export function createLimited(
       if (input["receiver"] === undefined)
         throw new InvalidArgument({ path: "delivery.receiver", message: "is required" });
       if (input["receiver"] !== receiverOf(service)) throw foreign();
+      if (!(await isOpen(service, input["account"]))) throw foreign();
     },
   };
 
@@ -172,34 +178,64 @@ export function createLimited(
     return calls.accounts.findByUserId(Number(text));
   }
 
-  /** The clients of the service: what happened through them is its own. */
-  async function clientsOf(service: string): Promise<ReadonlySet<string>> {
-    const own = new Set<string>();
-    const pages = pagesOf((after) => calls.clients.list({ limit: PAGE, after }));
-    for await (const { items } of pages)
-      for (const client of items) if (client.service === service) own.add(client.client_id);
-    return own;
+  /** Whether the service may ask about an account: what happened to others says who was there once. */
+  async function isOpen(service: string, account: unknown): Promise<boolean> {
+    return typeof account !== "string" || isAssigned(service, await calls.accounts.find(account));
   }
 
-  /** What happened through the clients of the service, to them, to it, and to its receiver. */
+  /** What happened through clients of the service and to them while they were its own, to it, and to its receiver. */
   async function auditOf(service: string, { row, input }: Asked, window: Window): Promise<Page<object>> {
     const filter = checked("filter", row.input, input) as AuditFilter;
-    // How much happened to a person elsewhere is nobody's business here.
-    if (filter.account !== undefined && !isAssigned(service, await calls.accounts.find(filter.account)))
-      return EMPTY;
-    const clients = await clientsOf(service);
+    if (!(await isOpen(service, filter.account))) return EMPTY;
     await audit.flush();
-    return storage.audit.list({
-      ...filter,
-      ...window,
-      fits: isOwnRecord(service, clients),
-    });
+    return storage.audit.list({ ...filter, ...window, service });
   }
 
   async function deliveriesOf(service: string, asked: Asked, window: Window): Promise<Page<object>> {
     const { receiver = receiverOf(service), ...others } = asked.input;
-    if (receiver !== receiverOf(service)) return EMPTY;
+    if (receiver !== receiverOf(service) || !(await isOpen(service, others["account"]))) return EMPTY;
     return calls.notifications.list({ ...others, ...window, receiver });
+  }
+
+  /** Those of the accounts that are assigned to the service. Nobody else is known to it, also not who has left. */
+  async function assignedOf(
+    service: string,
+    subs: readonly (string | undefined)[],
+  ): Promise<ReadonlySet<string>> {
+    const distinct = [...new Set(subs.filter((sub) => sub !== undefined))];
+    const found = await storage.records.get<readonly AccountRecord[]>(
+      distinct.map((sub) => ACCOUNT.ref(sub)),
+    );
+    return new Set(found.flatMap((each) => (isAssigned(service, each?.value) ? [each!.value.sub] : [])));
+  }
+
+  async function auditIn(service: string, records: readonly AuditRecord[]): Promise<readonly object[]> {
+    const assigned = await assignedOf(service, records.flatMap(peopleIn));
+    return records.map((record) => {
+      const hidden = new Set(peopleIn(record).filter((sub) => !assigned.has(sub)));
+      const { actor, subject, action, detail } = record;
+      const { sub } = detail;
+      return {
+        ...record,
+        actor: actor.id !== undefined && hidden.has(actor.id) ? { kind: actor.kind } : actor,
+        subject: subjectOf(action) === "account" && hidden.has(subject ?? "") ? null : subject,
+        detail: typeof sub === "string" && hidden.has(sub) ? { ...detail, sub: null } : detail,
+        // Where people are, and what they use, is not what clients read of them.
+        address: null,
+        browser: null,
+      };
+    });
+  }
+
+  async function deliveriesIn(
+    service: string,
+    records: readonly Pick<ShownDelivery, "sub">[],
+  ): Promise<readonly object[]> {
+    const assigned = await assignedOf(
+      service,
+      records.map(({ sub }) => sub),
+    );
+    return records.map((each) => (assigned.has(each.sub) ? each : { ...each, sub: "unassigned" }));
   }
 
   /** The lists, by the noun: each is made of what is the service's. */
@@ -247,28 +283,26 @@ export function createLimited(
       if (asked.noun !== "accounts") checked("filter", asked.row.input, asked.input);
       return list(service, asked, window);
     },
-    view(service, noun, record) {
-      // Where people are, and what they use, is not what clients read of them.
-      if (noun === "audit") return { ...record, address: null, browser: null };
-      return noun === "accounts" ? accountIn(service, record as Account) : record;
+    async views(service, noun, records) {
+      if (noun === "accounts") return records.map((each) => accountIn(service, each as Account));
+      if (noun === "audit") return auditIn(service, records as readonly AuditRecord[]);
+      return noun === "deliveries" ? deliveriesIn(service, records as readonly ShownDelivery[]) : records;
     },
   };
 }
-
-/** What happened through the clients of a service, to it, and to its receiver. */
-const isOwnRecord =
-  (service: string, clients: ReadonlySet<string>) =>
-  ({ action, client, subject }: AuditRecord): boolean =>
-    client === null
-      ? subject === receiverOf(service) || (subject === service && action.startsWith("service."))
-      : clients.has(client);
 
 function searchRequired(): SignInError {
   return new SignInError("search_required", "search for a whole e-mail address, a sub or a user_id");
 }
 
-function isAssigned(service: string, account: Account | undefined): boolean {
+function isAssigned(service: string, account: Pick<Account, "services"> | undefined): boolean {
   return account !== undefined && Object.hasOwn(account.services, service);
+}
+
+/** The accounts that a record of the audit names. */
+function peopleIn(record: AuditRecord): string[] {
+  const { sub } = record.detail;
+  return [...accountsOf(record), ...(typeof sub === "string" ? [sub] : [])];
 }
 
 /** The entry of a map that the service has, if there is one. */

@@ -28,8 +28,11 @@ export interface HourlyLimits {
    * @throws LimitReached when not one more account may be read.
    */
   requireRoom(who: Administrator): Promise<void>;
-  /** How many accounts somebody can still read in this hour, of how many; `undefined`: as many as there are. */
-  left(who: Administrator): Promise<{ readonly left: number; readonly all: number } | undefined>;
+  /** How much somebody can still do in this hour, of how much; `undefined`: as much as there is. @param what Default: `accounts`. */
+  left(
+    who: Administrator,
+    what?: Counted,
+  ): Promise<{ readonly left: number; readonly all: number } | undefined>;
 }
 
 interface LimitServices {
@@ -75,9 +78,9 @@ export function createHourlyLimits({ configuration, storage, keys, events }: Lim
   }
 
   return {
-    async left(who) {
+    async left(who, what = "accounts") {
       if (!isLimited(who)) return undefined;
-      const counted = bucket("accounts", who);
+      const counted = bucket(what, who);
       const [answer] = await limits.look([counted]);
       return { left: Math.max(0, counted.points - (answer?.used ?? 0)), all: counted.points };
     },

@@ -6,11 +6,12 @@
  * everything else (docs/decisions/0126).
  */
 import type { z } from "zod";
-import { byCaller } from "../accounts/arguments.ts";
+import { byCaller, checked } from "../accounts/arguments.ts";
 import { type AnyRow, invoke, isOn, type Page } from "../accounts/operations/operation.ts";
 import type { AccountServices } from "../accounts/services.ts";
 import { allows, isOperator } from "../config/operators.ts";
 import { InvalidArgument, NotFound, SignInError, StorageUnavailable } from "../core/errors.ts";
+import { pagesOf } from "../core/pages.ts";
 import { createEncrypter, deriveKey, hmac } from "../core/sealing.ts";
 import { canonicalJson } from "../core/untrusted-json.ts";
 import type { IdempotencyRecord } from "../records/administration/idempotency-kinds.ts";
@@ -125,9 +126,17 @@ export function createPerform(services: PerformServices): Perform {
     return row && call({ noun, verb: "find", row, target: target.slice(0, row.target.length), input: {} });
   }
 
+  /** What somebody sees of a record. */
+  async function seen({ service }: Administrator, noun: Noun, record: unknown): Promise<unknown> {
+    if (service === undefined) return record;
+    const [view] = await limited.views(service, noun, [record as object]);
+    return view;
+  }
+
   /** What somebody sees of a record, and its tag. */
-  function shown({ service }: Administrator, noun: Noun, record: unknown): Performed {
-    const result = service === undefined ? record : limited.view(service, noun, record as object);
+  async function shown(who: Administrator, noun: Noun, record: unknown): Promise<Performed> {
+    const { service } = who;
+    const result = await seen(who, noun, record);
     if (UNTAGGED.has(noun)) return { result };
     return {
       result,
@@ -140,7 +149,7 @@ export function createPerform(services: PerformServices): Perform {
     const record = await find(noun, target);
     if (record === undefined && recordRow(noun) !== undefined) throw missing();
     // What has no tag is in no state that somebody could have read.
-    const { tag = "" } = record === undefined ? {} : shown(who, noun, record);
+    const { tag = "" } = record === undefined ? {} : await shown(who, noun, record);
     if (!matches(ifMatch, tag)) throw new SignInError("stale", "nothing was changed: read it again");
   }
 
@@ -171,7 +180,7 @@ export function createPerform(services: PerformServices): Perform {
     const { items, next } = page as Page<object>;
     if (noun === "accounts") await hourly.take(who, "accounts", items.length);
     return {
-      items: service === undefined ? items : items.map((item) => limited.view(service, noun, item)),
+      items: service === undefined ? items : await limited.views(service, noun, items),
       next: next === null ? null : cursors.encrypt(context, next),
     };
   }
@@ -211,8 +220,32 @@ export function createPerform(services: PerformServices): Perform {
       throw new SignInError("operator_protected", "the account is an operator's");
   }
 
-  async function countChange(who: Administrator, { noun, verb, target: [sub = ""] }: Asked): Promise<void> {
-    await hourly.take(who, "changes", 1);
+  /** How many changes it is. Of the deliveries that it would send, no more are counted than tell that it is too many. */
+  async function changesIn(who: Administrator, { noun, verb, row, input }: Asked): Promise<number> {
+    const room =
+      noun === "deliveries" && verb === "redriveAll" ? await hourly.left(who, "changes") : undefined;
+    if (room === undefined) return 1;
+    const { force: _force, ...filter } = checked("delivery", row.input, input) as {
+      readonly force?: boolean;
+    };
+    let parked = 0;
+    const pages = pagesOf((after) =>
+      calls.notifications.list({ ...filter, state: "parked", ...(after !== undefined && { after }) }),
+    );
+    for await (const { items } of pages) {
+      parked += items.length;
+      if (parked > room.left) break;
+    }
+    return Math.max(1, parked);
+  }
+
+  async function countChange(who: Administrator, asked: Asked): Promise<void> {
+    const {
+      noun,
+      verb,
+      target: [sub = ""],
+    } = asked;
+    await hourly.take(who, "changes", await changesIn(who, asked));
     if (noun === "accounts" && REMOVES_FACTORS.has(verb)) await hourly.take(who, "people", sub);
   }
 
@@ -288,7 +321,8 @@ export function createPerform(services: PerformServices): Perform {
       if (!isCommitted) await storage.records.transact((tx) => keyed.put(tx, done(itself)));
       if (row.secret?.every((member) => !hasValue(result, member)) === true) await keyed.heldNoSecret();
     }
-    return row.output === recordRow(noun)?.output ? shown(who, noun, result) : { result };
+    if (row.output === recordRow(noun)?.output) return shown(who, noun, result);
+    return { result: row.output === rowsOf(noun)["list"]?.output ? await seen(who, noun, result) : result };
   }
 
   return async (who, noun, verb, { target, input, ...request }) => {

@@ -2,7 +2,7 @@
 import { artifactKey, isPresentable } from "../provider/adapter.ts";
 import { readCookie } from "../core/cookies.ts";
 import type { Unit, UnitsOfWork } from "../provider/unit-of-work.ts";
-import { ANONYMOUS } from "../records/audit/audit-event.ts";
+import { ANONYMOUS, clientNow } from "../records/audit/audit-event.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import { type ClientInternals, isInternal } from "../accounts/clients/client.ts";
 import { isClientId } from "../accounts/text-rules.ts";
@@ -13,6 +13,7 @@ import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limi
 import { appendToQuery, responseMembers } from "../provider/responses.ts";
 import { INVITED, OWN_WAYS, SENT_ACR_VALUES, SENT_MAX_AGE } from "../provider/policy.ts";
 import { SENT_STATE } from "../provider/responses.ts";
+import { clientRecord } from "../provider/clients.ts";
 import { callerOf } from "../provider/exchange.ts";
 import { isOpen } from "./client-credentials.ts";
 import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
@@ -337,9 +338,10 @@ export function runAuthorization(
       return;
     }
     const caller = callerOf(exchange.ctx, { kind: "account", id: sub });
+    const client = oidc?.client && clientNow(clientRecord(oidc.client));
     exchange.onSuccess.push(() => {
       events.emit("code.issued", { sub, client_id });
-      audit.note({ ...caller, client: client_id, action: "grant.created", subject: sub });
+      audit.note({ ...caller, ...(client && { client }), action: "grant.created", subject: sub });
     });
   };
 }

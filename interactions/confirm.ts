@@ -244,6 +244,7 @@ export function createConfirmHandlers(
       uid: "",
       prompt: "login",
       client: NO_CLIENT,
+      clientThen: { client_id: "", services: [] },
       path,
       csrf: csrfOf(link),
       state: { username },

@@ -2,6 +2,7 @@
 import { callerOf, type ServiceContext } from "../provider/exchange.ts";
 import { errors, type Interaction, type InteractionResults, type Provider } from "oidc-provider";
 import { artifactKey } from "../provider/adapter.ts";
+import { clientNow } from "../records/audit/audit-event.ts";
 import { isInternal } from "../accounts/clients/client.ts";
 import type { Artifact } from "../records/artifacts/artifact.ts";
 import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
@@ -276,6 +277,7 @@ export function createSignInProtocol(
         ...clientLook(client, ctx.exchange.deployment.path),
         ...(unregistered && { unregistered }),
       },
+      clientThen: clientNow(client),
       csrf: forms.sign(formOf(uid)),
       path: `${ctx.exchange.deployment.path}/interaction/${uid}`,
       state: stateOf(stored, stepUp),
@@ -415,20 +417,15 @@ export function createSignInProtocol(
       const account = found && (await sessionAccount(found));
       if (!account) throw new ConditionFailed("the sign-in has ended");
       const { sub, sessions_generation: sessionsGeneration } = account;
-      const clientId = text(found.params["client_id"]) ?? "";
-      const client = await clients.record(clientId);
+      const client = await clients.record(text(found.params["client_id"]) ?? "");
       const named = client === undefined ? [] : await requestedApis(client, found.params, directory);
       if (client === undefined) throw new ConditionFailed("the client is gone");
       const apis = allowedApis(named);
       const access = supported.accessIn(found.params);
       const attributes = client === undefined ? [] : supported.readBy(client).attributesIn(access);
       const consent = { ...access, attributes, apis, sessionsGeneration };
-      await accounts.rememberConsent(
-        sub,
-        client.client_id,
-        consent,
-        callerOf(ctx, { kind: "account", id: sub }),
-      );
+      const caller = callerOf(ctx, { kind: "account", id: sub });
+      await accounts.rememberConsent(sub, clientNow(client), consent, caller);
       // The account holds what was allowed; the result only says that the person has answered.
       return finish(ctx, { consent: {} }, true);
     },

@@ -36,7 +36,10 @@ const deliveryShape = {
   id: z.string(),
   /** `service:KEY`, `group:KEY`, `portal:KEY` or `events:KEY`. */
   receiver: z.string(),
-  /** The account; for an event about an invitation `invitation:ID`. */
+  /**
+   * The account; for an event about an invitation `invitation:ID`. A token that is limited to a service gets `unassigned` for an account
+   * that is not, or no longer, assigned to it.
+   */
   sub: z.string(),
   /** The documented `notification_type`, or the `type` of the event. */
   type: z.string(),

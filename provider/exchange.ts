@@ -2,13 +2,12 @@
  * One request and its response. The exchange is made where a request arrives and travels with it: through the steps of
  * the endpoints as their argument, and through pages and oidc-provider as `ctx.exchange`.
  */
-import { storedClientId } from "../records/directory/document-kinds.ts";
 import type { ParameterizedContext } from "koa";
 import type { KoaContextWithOIDC } from "oidc-provider";
 import type { Deployment } from "../config/configuration.ts";
 import type { EndpointName } from "../config/deployments.ts";
 import type { Proof } from "../core/dpop-proof.ts";
-import type { Actor, Caller } from "../records/audit/audit-event.ts";
+import { type Actor, type Caller, clientNow } from "../records/audit/audit-event.ts";
 import { originOf } from "../records/audit/origin.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import type { Browser } from "./sessions/browser-cookie.ts";
@@ -119,11 +118,11 @@ export function callerOf(
   actor: Actor,
 ): Caller {
   const exchange = exchangeIn(ctx);
-  const named = ctx.oidc?.client?.clientId;
-  const client = named === undefined ? exchange?.client?.client_id : storedClientId(named);
+  // `clientRecord`, which is on a higher floor.
+  const client = (ctx.oidc?.client?.["record"] as ClientRecord | undefined) ?? exchange?.client;
   return {
     actor,
-    ...(client !== undefined && { client }),
+    ...(client !== undefined && { client: clientNow(client) }),
     ...(exchange !== undefined && { request: exchange.requestId }),
     ...originOf(exchange?.address ?? "", ctx.headers["user-agent"]),
   };

@@ -1,6 +1,6 @@
 /** Registering, changing and removing clients. */
 import { randomBytes } from "node:crypto";
-import { type AuditDetail, type Caller, SYSTEM } from "../../records/audit/audit-event.ts";
+import { type AuditDetail, type Caller, clientNow, SYSTEM } from "../../records/audit/audit-event.ts";
 import { seconds } from "../../core/clock.ts";
 import type { ClientRecord, ClientSecret, StoredLogo } from "../../records/directory/directory.ts";
 import {
@@ -136,7 +136,11 @@ export function createClients({
         tx.afterCommit(() => cleanup.clientEnded(client_id));
       }
       const detail = record && auditDetail(action, before, record);
-      tx.create(storage.audit.recordOf({ ...caller, action, subject: client_id, ...(detail && { detail }) }));
+      const services = [before?.service, record?.service].filter((each) => typeof each === "string");
+      const client = { client_id, services: [...new Set(services)] };
+      tx.create(
+        storage.audit.recordOf({ ...caller, client, action, subject: client_id, ...(detail && { detail }) }),
+      );
       tx.afterCommit(() => void events.emit("client.changed", { client_id, action }));
       return { before, record, changed: true };
     });
@@ -147,7 +151,7 @@ export function createClients({
     if (!(await directory.wasRemoved(client_id))) return;
     if ((await directory.findClient(client_id)) !== undefined) return;
     await cleanup.clientEnded(client_id);
-    await accounts.forgetConsents(client_id, caller);
+    await accounts.forgetConsents({ client_id, services: [] }, caller);
     await forgetInApis(storage, client_id, caller);
   }
 
@@ -327,7 +331,9 @@ export function createClients({
       await withoutFailing(events, "forget the client in APIs", () =>
         forgetInApis(storage, client_id, caller),
       );
-      await withoutFailing(events, "forget consents", () => accounts.forgetConsents(client_id, caller));
+      await withoutFailing(events, "forget consents", () =>
+        accounts.forgetConsents(clientNow(known), caller),
+      );
       return true;
     },
   };

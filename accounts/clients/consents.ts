@@ -1,5 +1,5 @@
 /** Consents: what a person has allowed third-party clients, stored on the account. */
-import type { Caller } from "../../records/audit/audit-event.ts";
+import { type Caller, clientNow, type ClientThen } from "../../records/audit/audit-event.ts";
 import type { AccountRecord, Consent } from "../../records/directory/directory.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import { ConditionFailed } from "../../core/errors.ts";
@@ -47,10 +47,10 @@ export function createConsents(
   directory: DirectoryRecords,
   mailAboutDevice: (account: AccountRecord, client: string) => readonly NewMail[],
 ): Pick<AccountInternals, "rememberConsent" | "connectDevice" | "forgetConsents"> {
-  async function forgetConsent(sub: string, client: string, caller: Caller): Promise<void> {
+  async function forgetConsent(sub: string, client: ClientThen, caller: Caller): Promise<void> {
     await writer.change(sub, caller, (before) => {
-      if (before === undefined || !Object.hasOwn(before.consents, client)) return undefined;
-      const consents = withoutEntries(before.consents, new Set([client]));
+      if (before === undefined || !Object.hasOwn(before.consents, client.client_id)) return undefined;
+      const consents = withoutEntries(before.consents, new Set([client.client_id]));
       return { action: "account.consent_forgotten", record: { ...before, consents }, client };
     });
   }
@@ -77,7 +77,7 @@ export function createConsents(
     async rememberConsent(sub, client, { sessionsGeneration, ...consent }, caller) {
       const { record } = await writer.change(sub, caller, async (before, tx) => {
         if (before?.sessions_generation !== sessionsGeneration) throw sessionEnded();
-        const consents = await withConsent(tx, before, client, consent);
+        const consents = await withConsent(tx, before, client.client_id, consent);
         // Both have their members in the order of the storage, so equal text is an equal record.
         if (JSON.stringify(consents) === JSON.stringify(before.consents)) return undefined;
         return { action: "account.consented", record: { ...before, consents }, client };
@@ -86,25 +86,27 @@ export function createConsents(
       return record;
     },
 
-    async connectDevice(sub, { client: { client_id: client, name }, consent, sessionsGeneration }, caller) {
+    async connectDevice(sub, { client, consent, sessionsGeneration }, caller) {
       await writer.change(sub, caller, async (before, tx) => {
         if (before?.sessions_generation !== sessionsGeneration) throw sessionEnded();
-        const consents = consent && { consents: await withConsent(tx, before, client, consent) };
+        const consents = consent && {
+          consents: await withConsent(tx, before, client.client_id, consent),
+        };
         return {
           action: "account.device_connected",
           record: { ...before, ...consents },
-          client,
-          mails: mailAboutDevice(before, name),
+          client: clientNow(client),
+          mails: mailAboutDevice(before, client.name),
         };
       });
     },
 
-    async forgetConsents(clientId, caller) {
+    async forgetConsents(client, caller) {
       let after: number | undefined;
       for (;;) {
         const page = await directory.listAccounts({ limit: PAGE, after });
         for (const { sub, consents } of page) {
-          if (Object.hasOwn(consents, clientId)) await forgetConsent(sub, clientId, caller);
+          if (Object.hasOwn(consents, client.client_id)) await forgetConsent(sub, client, caller);
         }
         if (page.length < PAGE) return;
         after = page.at(-1)?.user_id;

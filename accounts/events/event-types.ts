@@ -169,7 +169,7 @@ const ROWS: Readonly<Record<EventType, EventRow>> = {
     ofNote({ action, outcome = "success", actor, client, detail }) {
       if ((action !== "sign_in" && action !== "password_grant") || outcome !== "success") return [];
       const by = detail?.["provider"];
-      return [{ client_id: client ?? actor.id ?? "", ...(by !== undefined && { provider: by }) }];
+      return [{ client_id: client?.client_id ?? actor.id ?? "", ...(by !== undefined && { provider: by }) }];
     },
   },
   "account.password_changed": {

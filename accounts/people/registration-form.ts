@@ -140,7 +140,7 @@ export function createRegistrationRules(
     const { client } = at.caller;
     const request = {
       ...entered,
-      ...(client === undefined ? {} : { client_id: client }),
+      ...(client === undefined ? {} : { client_id: client.client_id }),
       address: at.address,
     };
     const { check } = settings;

@@ -181,6 +181,7 @@ export function sampleStep(
     uid: text("V1StGXR8_Z5jdHi6B-myT"),
     prompt: name === "consent" || name === "continue" ? name : "login",
     client: { client_id: text("news"), name: text("News") },
+    clientThen: { client_id: "news", services: [] },
     path: text("/interaction/1"),
     csrf: text("c"),
     again: text("sealed"),

@@ -92,7 +92,7 @@ export async function countWrongPasskey(
           subject: sub,
           reason: "wrong",
         } as const);
-  noteFailure(audit, { ...event, client: signIn.client.client_id, detail }, attempt);
+  noteFailure(audit, { ...event, client: signIn.clientThen, detail }, attempt);
   return attempt.allowed ? undefined : { kind: "limited", retryAfter: attempt.retryAfter };
 }
 

@@ -103,7 +103,7 @@ async function leave(
     }
     const { attempt } = begun;
     events.emit("sign_in.failure", { reason: "limited", client_id: client.client_id });
-    const failed = { ...callerOf(ctx, ANONYMOUS), action: "sign_in", client: client.client_id } as const;
+    const failed = { ...callerOf(ctx, ANONYMOUS), action: "sign_in", client: signIn.clientThen } as const;
     noteLimited(audit, failed, attempt);
     const whose = whoseLimit(attempt.refusedBy);
     return { kind: "limited", retryAfter: attempt.retryAfter, ...(whose !== undefined && { whose }) };
@@ -215,7 +215,7 @@ function refuse(entry: Entry, services: StepServices, left: Left, record?: Accou
   audit.note({
     ...callerOf(ctx, ANONYMOUS),
     action: "sign_in",
-    client: client_id,
+    client: signIn.clientThen,
     outcome: "failure",
     reason,
     ...(record && { subject: record.sub }),

@@ -1,6 +1,7 @@
 /** A running sign-in: the steps that there are, how far the person has come, and what the request asks for. */
 import { z } from "zod";
 import { section } from "../../config/documented-schema.ts";
+import type { ClientThen } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { Enrolment, NewAccountEnrolment } from "../../accounts/factors/enrolment.ts";
 import type { PasskeyChallenge, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
@@ -175,6 +176,8 @@ export interface RunningSignIn {
   /** The question of the protocol: who the person is (`create`: as a new account), or whether a client may read the account. */
   readonly prompt: "login" | "create" | "consent" | "continue";
   readonly client: SignInClient;
+  /** The same client for the audit. */
+  readonly clientThen: ClientThen;
   /** Path of `{base}/interaction/<id>` as the browser sees it. */
   readonly path: string;
   /** Bound to this sign-in, unguessable, never empty. */

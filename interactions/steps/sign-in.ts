@@ -92,7 +92,7 @@ export async function checkPassword(
     ...(devices.has(ctx) && { device: (account) => devices.readAtForm(ctx, account) }),
     isFor: (account) => mayEnter(signIn, account, services),
   });
-  const failed = { ...callerOf(ctx, ANONYMOUS), action: ACTION, client: client_id } as const;
+  const failed = { ...callerOf(ctx, ANONYMOUS), action: ACTION, client: signIn.clientThen } as const;
   if (checked.kind === "limited") {
     events.emit("sign_in.failure", { reason: "limited", client_id });
     noteLimited(audit, failed, checked.attempt);
@@ -369,7 +369,7 @@ export async function finishSignIn(
     audit.note({
       ...caller,
       action: ACTION,
-      client: client_id,
+      client: signIn.clientThen,
       subject: record.sub,
       detail,
     });

@@ -275,7 +275,7 @@ export function askedAt(
   const { devices } = services;
   return {
     deployment: ctx.exchange.deployment.kind,
-    caller: { ...callerOf(ctx, ANONYMOUS), client: signIn.client.client_id },
+    caller: { ...callerOf(ctx, ANONYMOUS), client: signIn.clientThen },
     address: ctx.exchange.address,
     locale,
     ...(signIn.client.own !== true && { clientName: signIn.client.name }),

@@ -3,6 +3,7 @@ import type { KeyObject } from "node:crypto";
 import { errors, type TokenEndpointGrantContext } from "oidc-provider";
 import { artifactKey } from "../adapter.ts";
 import type { RefreshTokenRules } from "../../config/configuration.ts";
+import { clientNow } from "../../records/audit/audit-event.ts";
 import type { Artifact } from "../../records/artifacts/artifact.ts";
 import { seconds } from "../../core/clock.ts";
 import { decrypt, deriveKey, encrypt } from "../../core/sealing.ts";
@@ -128,9 +129,10 @@ export class RefreshTokens {
     const exp = seconds(clock) + this.grantLifetime(ctx);
     const usedAt = Math.floor(clock.now());
     unit.save({ ...grant, payload: { ...grant.payload, exp }, expiresAt: exp * 1000, usedAt });
-    const { accountId, clientId } = grant;
-    if (accountId === undefined || clientId === undefined) return;
-    unit.whenCommitted(() => this.#services.cleanup.grantAdded(accountId, clientId));
+    const { accountId } = grant;
+    if (accountId === undefined) return;
+    const client = clientNow(clientRecord(ctx.oidc.client));
+    unit.whenCommitted(() => this.#services.cleanup.grantAdded(accountId, client));
   }
 
   /** Stores that the grant is used, as precisely as finding the least recently used one needs. */

@@ -26,11 +26,18 @@ export interface Actor {
   readonly id?: string;
 }
 
+/** A client as it is when something happens: it may move to another service, but what has happened stays where it was. */
+export interface ClientThen {
+  readonly client_id: string;
+  /** Whose it is; of one that moves, both. Clients of the pages have none. */
+  readonly services: readonly string[];
+}
+
 /** Who makes a request, and from where. */
 export interface Caller {
   readonly actor: Actor;
   /** The client that the request comes through. */
-  readonly client?: string;
+  readonly client?: ClientThen;
   /** The id of the request, as in `X-Request-Id` and the log. */
   readonly request?: string;
   /** Shortened: see `originOf`. */
@@ -46,6 +53,17 @@ export const SYSTEM: Caller = { actor: { kind: "system" } };
 export const ANONYMOUS: Actor = { kind: "anonymous" };
 
 export type AuditDetail = Readonly<Record<string, string | number | boolean | null>>;
+
+/** A client as it is now. @param service none for clients of the pages, and for what is no client any more. */
+export function clientNow({
+  client_id,
+  service = null,
+}: {
+  readonly client_id: string;
+  readonly service: string | null | undefined;
+}): ClientThen {
+  return { client_id, services: service === null ? [] : [service] };
+}
 
 /** An event for the audit. It contains no text that people typed. */
 export interface AuditEvent extends Caller {
@@ -140,17 +158,17 @@ export interface AuditStore {
   append(event: AuditEvent): Promise<void>;
   /** Stores a batch of events in one commit, which a power failure may lose. */
   appendCollected(events: readonly CollectedEvent[]): Promise<void>;
-  /** The record with this id; `undefined` if there is none. */
-  find(id: string): Promise<AuditRecord | undefined>;
+  /** The record with this id; `undefined` if there is none. @param service only if it is about this service. */
+  find(id: string, service?: string): Promise<AuditRecord | undefined>;
   /**
-   * @param filter.fits what else must hold.
+   * @param filter.service only what is about this service: it, its receiver, and what its clients were part of. Nothing else is read.
    * @throws TypeError for an `after` that is not `next` of a page.
    */
   list(
     filter: AuditFilter & {
       readonly after?: string | undefined;
       readonly limit: number;
-      readonly fits?: (record: AuditRecord) => boolean;
+      readonly service?: string;
     },
   ): Promise<AuditPage>;
 }

@@ -12,6 +12,8 @@ import {
   clientsOf,
   DAY_MICROSECONDS,
   dayOf,
+  serviceDay,
+  servicesOf,
   type StoredAudit,
   refusalRecord,
   refusalRef,
@@ -54,15 +56,20 @@ interface Partitions {
   readonly span: number;
 }
 
-/** An account has one partition for all times. */
-function partitionsFor({ account }: AuditFilter): Partitions {
+/** What is asked for; of a service, only what is about it. */
+type Filter = AuditFilter & { readonly service?: string };
+
+/** An account has one partition for all times, a service one for each day: what is about others is not even read. */
+function partitionsFor({ account, service }: Filter): Partitions {
+  if (service !== undefined)
+    return { at: (order) => AUDIT.where("service", serviceDay(service, order)), span: DAY_MICROSECONDS };
   if (account === undefined)
     return { at: (order) => AUDIT.where("day", dayOf(order)), span: DAY_MICROSECONDS };
   const partition = AUDIT.where("account", account);
   return { at: () => partition, span: Number.MAX_SAFE_INTEGER };
 }
 
-function fits(stored: StoredAudit, { account, client, action, request }: AuditFilter): boolean {
+function fits(stored: StoredAudit, { account, client, action, request }: Filter): boolean {
   if (request !== undefined && stored.request !== request) return false;
   if (action !== undefined && stored.action !== action) return false;
   if (account !== undefined && !accountsOf(stored).includes(account)) return false;
@@ -74,25 +81,15 @@ class PageReader {
   readonly found: AuditRecord[] = [];
   /** Where the next page begins; `undefined` at the end. */
   next: Position | undefined;
-  readonly #filter: AuditFilter;
+  readonly #filter: Filter;
   readonly #limit: number;
-  readonly #fits: (record: AuditRecord) => boolean;
   #after: Position | undefined;
   #read = 0;
 
-  constructor(
-    filter: AuditFilter & { readonly fits?: (record: AuditRecord) => boolean },
-    limit: number,
-    after: Position | undefined,
-  ) {
+  constructor(filter: Filter, limit: number, after: Position | undefined) {
     this.#filter = filter;
-    this.#fits = filter.fits ?? (() => true);
     this.#limit = limit;
     this.#after = after;
-  }
-
-  #add(record: AuditRecord): void {
-    if (this.#fits(record)) this.found.push(record);
   }
 
   /** Takes the matching records. @returns whether the page is complete. */
@@ -100,7 +97,7 @@ class PageReader {
     for (const record of this.#afterPosition(records)) {
       const stored = record.value as unknown as StoredAudit;
       this.#read += 1;
-      if (fits(stored, this.#filter)) this.#add(toAuditRecord(record));
+      if (fits(stored, this.#filter)) this.found.push(toAuditRecord(record));
       if (this.found.length < this.#limit && this.#read < MAX_RECORDS_READ) continue;
       this.next = { order: stored.order, key: record.key };
       return true;
@@ -136,7 +133,7 @@ export function createAuditStore(
         tx.create(auditRecord(one.event, one.order, retention));
         continue;
       }
-      const ref = refusalRef(one.refusal, one.order);
+      const ref = refusalRef(one.refusal, one);
       const earlier = counted.get(ref.key);
       counted.set(ref.key, { ref, ...(earlier ?? one), count: (earlier?.count ?? 0) + one.count });
     }
@@ -179,18 +176,18 @@ export function createAuditStore(
     recordOf,
     append: (event) => records.transact((tx) => tx.create(recordOf(event))),
     appendCollected: (events) => records.transact((tx) => storeCollected(tx, events), { relaxed: true }),
-    async find(id) {
+    async find(id, service) {
       const found = await records.find(AUDIT.ref(id));
-      return found && toAuditRecord({ key: id, value: found.value as object as Found["value"] });
+      if (found === undefined) return undefined;
+      if (service !== undefined && !servicesOf(found.value).includes(service)) return undefined;
+      return toAuditRecord({ key: id, value: found.value as object as Found["value"] });
     },
     async list({ after, limit, ...filter }) {
       const position = after === undefined ? undefined : parsePosition(after);
       const { oldest, newest } = boundsOf(filter, position, Math.floor(records.clock.now() * 1_000));
       const { at, span } = partitionsFor(filter);
       const reading = new PageReader(filter, limit, position);
-      const isFiltered = [filter.client, filter.action, filter.request, filter.fits].some(
-        (each) => each !== undefined,
-      );
+      const isFiltered = [filter.client, filter.action, filter.request].some((each) => each !== undefined);
       const size = isFiltered ? FILTERED_PAGE_SIZE : PAGE_SIZE;
       let looked = 0;
       for (let top = newest, many = 1; top >= oldest; many = Math.min(2 * many, MAX_PARTITIONS_PER_READ)) {

@@ -37,7 +37,7 @@ export function createAuditCollector(
 
   /** Refusals by the key of their record. */
   const take = (one: CollectedEvent): void =>
-    add(one.refusal === undefined ? Symbol("event") : refusalRef(one.refusal, one.order).key, one);
+    add(one.refusal === undefined ? Symbol("event") : refusalRef(one.refusal, one).key, one);
 
   return {
     ...collected,

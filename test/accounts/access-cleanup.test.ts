@@ -67,15 +67,20 @@ describe("one account", () => {
     // Its code was not exchanged yet.
     const { usedAt: _unused, ...waiting } = grant(5_000);
     await put(waiting);
-    for (let count = 0; count < 5; count += 1) domain.cleanup.grantAdded(sub, "one");
-    domain.cleanup.grantAdded(sub, "two");
+    for (let count = 0; count < 5; count += 1)
+      domain.cleanup.grantAdded(sub, { client_id: "one", services: ["1"] });
+    domain.cleanup.grantAdded(sub, { client_id: "two", services: ["1"] });
     await settled();
     const left = await keys({ model: "Grant", holder: { account: sub, client: "one" } });
     expect([left.length, left[0], left.at(-1)]).toEqual([100, "grant-101", "grant-2"]);
     expect(await keys({ model: "Grant", holder: { account: sub, client: "two" } })).toHaveLength(90);
     expect(await keys({ model: "Grant", account: sub })).toContain("grant-5000");
     expect(domain.audited).toHaveLength(2);
-    expect(domain.audited[0]).toMatchObject({ action: "family.revoked", subject: sub, client: "one" });
+    expect(domain.audited[0]).toMatchObject({
+      action: "family.revoked",
+      subject: sub,
+      client: { client_id: "one" },
+    });
   });
 
   it("has as many as the configuration says, or any number [D-OWN-3]", async () => {
@@ -83,7 +88,7 @@ describe("one account", () => {
     const open = domain.reopen({ limits: { sessions: false, grants: 1 } });
     open.cleanup.sessionAdded(sub);
     await put(grant(1), grant(2));
-    open.cleanup.grantAdded(sub, "one");
+    open.cleanup.grantAdded(sub, { client_id: "one", services: ["1"] });
     await open.cleanup.settled(10_000);
     expect(await keys({ model: "Session", account: sub })).toHaveLength(301);
     expect(await keys({ model: "Grant", holder: { account: sub, client: "one" } })).toEqual(["grant-2"]);

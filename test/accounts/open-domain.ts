@@ -6,7 +6,7 @@ import { artifactRecord } from "../../records/artifacts/artifact-kinds.ts";
 import { KINDS } from "../../records/all-kinds.ts";
 import { Changes, Records } from "../../records/records.ts";
 import type { Commit } from "../../adapters/record-store.ts";
-import { type AuditEvent, SYSTEM } from "../../records/audit/audit-event.ts";
+import { type AuditEvent, clientNow, SYSTEM } from "../../records/audit/audit-event.ts";
 import { openStorage } from "../../records/storage.ts";
 import type { Storage } from "../../records/storage.ts";
 import type { OwnershipLimits, PasswordRules } from "../../config/configuration.ts";
@@ -272,14 +272,15 @@ export async function addArtifacts(
 
 /** Stores a consent given in a current session. */
 export async function consent(
-  { accounts }: Domain,
+  { accounts, clients }: Domain,
   sub: string,
   client_id: string,
   scopes: readonly string[],
   claims: readonly string[] = [],
 ): Promise<AccountRecord> {
   const { sessions_generation: sessionsGeneration = 0 } = (await accounts.record(sub)) ?? {};
-  return accounts.rememberConsent(sub, client_id, { scopes, claims, sessionsGeneration }, SYSTEM);
+  const client = clientNow({ client_id, service: (await clients.record(client_id))?.service });
+  return accounts.rememberConsent(sub, client, { scopes, claims, sessionsGeneration }, SYSTEM);
 }
 
 /** Creates two services with a receiver and a client each, and an account with both, a session and tokens. */

@@ -37,7 +37,7 @@ const signIn = (domain: Domain, sub: string): void =>
     action: "sign_in",
     actor: { kind: "account", id: sub },
     subject: sub,
-    client: "news",
+    client: { client_id: "news", services: ["1"] },
   });
 
 describe("the events of an account", () => {
@@ -167,7 +167,12 @@ describe("what the audit collects", () => {
     await domain.accounts.update(sub, { name: "Ada" });
     const webhooks = domain.webhooksWith(1);
     const note = (client: string): void =>
-      webhooks.note({ action: "sign_in", actor: SYSTEM.actor, subject: sub, client });
+      webhooks.note({
+        action: "sign_in",
+        actor: SYSTEM.actor,
+        subject: sub,
+        client: { client_id: client, services: [] },
+      });
     note("one");
     note("two");
     await webhooks.flush();
@@ -175,7 +180,12 @@ describe("what the audit collects", () => {
     await domain.accounts.update(sub, { name: "Augusta" });
     expect(await typesOf(domain)).toEqual(["account.created", "account.updated", "account.updated"]);
     const roomy = domain.webhooksWith(3);
-    roomy.note({ action: "sign_in", actor: SYSTEM.actor, subject: sub, client: "news" });
+    roomy.note({
+      action: "sign_in",
+      actor: SYSTEM.actor,
+      subject: sub,
+      client: { client_id: "news", services: [] },
+    });
     await roomy.flush();
     expect(await typesOf(domain)).toHaveLength(4);
   });

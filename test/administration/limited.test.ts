@@ -239,7 +239,7 @@ describe("a token that is limited to a service", () => {
         action: "sign_in",
         actor: person,
         subject: stage.ada,
-        client,
+        client: { client_id: client, services: [client] },
       });
     await stage.calls.notifications.pause("service:news");
     await stage.calls.notifications.resume("service:news");

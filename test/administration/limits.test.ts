@@ -11,7 +11,11 @@ import { startAdministered } from "./listener-stage.ts";
 const HOUR = 3_600;
 const KEY = createSecretKey(Buffer.alloc(32, 7));
 const clock = new TestClock();
-const running = beforeTests(() => startAdministered({ config: { clock } }));
+const running = beforeTests(() =>
+  startAdministered({
+    config: { clock, notifications: { worker: false, allowedReceivers: ["127.0.0.1"] } },
+  }),
+);
 
 let number = 0;
 const somebody = (role: Administrator["role"], kind: "token" | "operator" = "token"): Administrator => ({
@@ -59,6 +63,8 @@ describe.each(["token", "operator"] as const)("an hour of a %s", (kind) => {
     }
   });
 });
+
+const MANY = { receiver: "service:many" };
 
 describe("an hour", () => {
   it("counts a page that is too much as nothing, so that a smaller one fits", async () => {
@@ -111,5 +117,58 @@ describe("an hour", () => {
     ]);
     expect(limited).toEqual([{ kind: "token", id, limit: "administration.changes", retry_after: HOUR }]);
     expect(await service.metrics()).toMatch(/limit="administration\.changes"\} [1-9]/u);
+  });
+
+  it("counts each delivery that is sent again with all others, or sends none [D-ADM-345]", async () => {
+    const { service, storage, admin } = running;
+    const { directory, accounts, notifications } = service;
+    const receiver = {
+      url: "http://127.0.0.1:9/",
+      client_id: "r",
+      client_secret: "the secret of it",
+      types: ["PROFILE_CHANGED"],
+    } as const;
+    const park = async (key: string, count: number): Promise<void> => {
+      await directory.services.put(key, { name: key, receiver });
+      const { sub } = await accounts.create({ email: `${key}@example.org` });
+      await accounts.assign(sub, key);
+      for (let done = 0; done < count; done += 1) await accounts.update(sub, { name: `N${done}` });
+      await storage.deliveries.parkWaiting(`service:${key}`, "attempts_used_up", 500);
+    };
+    for (const [key, count] of [
+      ["many", 41],
+      ["few", 19],
+      ["last", 1],
+    ] as const)
+      await park(key, count);
+    const send = async (token: string, body: object): Promise<readonly unknown[]> => {
+      const answer = await fetch(`${admin}/v1/deliveries/redrive-all`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+        body: JSON.stringify({ force: true, ...body }),
+      });
+      const { redriven, code } = (await answer.json()) as {
+        readonly redriven?: number;
+        readonly code?: string;
+      };
+      return [answer.status, redriven ?? code];
+    };
+    const tokenOf = async (role: "support" | "administrator"): Promise<string> =>
+      (await service.tokens.create({ role, expires: HOUR })).token;
+    const support = await tokenOf("support");
+    const parked = async (): Promise<number> =>
+      (await notifications.list({ state: "parked", limit: 200 })).items.length;
+    // Together they are more than an hour has, so nothing is counted, and nothing is sent.
+    expect([await send(support, {}), await parked()]).toEqual([[429, "limit_reached"], 61]);
+    expect(await send(support, { ...MANY, color: "red" })).toEqual([422, "invalid_argument"]);
+    expect(await send(support, MANY)).toEqual([200, 41]);
+    // Nothing waits there any more: a request is a change all the same.
+    expect(await send(support, MANY)).toEqual([200, 0]);
+    expect([await send(support, { receiver: "service:few" }), await parked()]).toEqual([
+      [429, "limit_reached"],
+      20,
+    ]);
+    expect(await send(support, { receiver: "service:last" })).toEqual([200, 1]);
+    expect(await send(await tokenOf("administrator"), {})).toEqual([200, 19]);
   });
 });

@@ -298,6 +298,19 @@ it("the audit log contains no secret, token, code, password, cookie, name or add
   }
 });
 
+it("each record through a client is one of the service that the client belongs to [D-ADM-341]", async () => {
+  const { items } = await running.service.audit.list({ limit: 1000 });
+  const through = items.filter(({ client }) => client !== null);
+  expect(new Set(through.map(({ action }) => action)).size).toBeGreaterThan(10);
+  for (const { id, action, client } of through) {
+    const { service } = (await running.service.clients.find(client!)) ?? {};
+    // Those of the pages have no service.
+    if (service === undefined) continue;
+    const found = [service, `${service}0`].map((each) => running.storage.audit.find(id, each));
+    expect([action, (await Promise.all(found)).map((each) => each?.id)]).toEqual([action, [id, undefined]]);
+  }
+});
+
 describe("reading the audit log", () => {
   it.each([
     [{ limit: 0 }, "filter.limit"],

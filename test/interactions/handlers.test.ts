@@ -26,6 +26,7 @@ const LOGIN: RunningSignIn = {
   uid: "login1",
   prompt: "login",
   client: { client_id: "news", name: "News" },
+  clientThen: { client_id: "news", services: ["1"] },
   csrf: TOKEN,
   path: "/prefix/interaction/login1",
   shares: [],

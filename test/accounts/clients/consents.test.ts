@@ -67,7 +67,8 @@ describe("the consents of a user", () => {
   it("are refused after the end of their session or account", async () => {
     const { sessions_generation: sessionsGeneration } = (await domain.accounts.record(sub))!;
     const given = { scopes: ["email"], claims: [], sessionsGeneration };
-    const refused = (): Promise<unknown> => codeOf(domain.accounts.rememberConsent(sub, "c", given, SYSTEM));
+    const refused = (): Promise<unknown> =>
+      codeOf(domain.accounts.rememberConsent(sub, { client_id: "c", services: [] }, given, SYSTEM));
     await domain.accounts.endSessions(sub);
     expect(await refused()).toBe("condition_failed");
     expect(consentOf((await domain.accounts.record(sub))!, "c")).toEqual({ scopes: [], claims: [] });

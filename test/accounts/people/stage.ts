@@ -42,7 +42,7 @@ export const NEW_PASSWORD = "a lighthouse in the fog";
 
 export const AT: AskedAt = {
   deployment: "openid",
-  caller: { actor: ANONYMOUS, client: "news" },
+  caller: { actor: ANONYMOUS, client: { client_id: "news", services: ["1"] } },
   address: "192.0.2.1",
   locale: "pl",
 };

@@ -40,7 +40,11 @@ describe("an export of the audit", () => {
   it("is JSON lines as the list has them, or CSV, newest first, and is in the audit before it begins [D-ADM-180]", async () => {
     await note({ subject: "one", outcome: "failure", reason: "credentials" });
     now += 1;
-    await note({ subject: "two", client: "news", detail: { factor: "app", number: 7 } });
+    await note({
+      subject: "two",
+      client: { client_id: "news", services: ["1"] },
+      detail: { factor: "app", number: 7 },
+    });
     now += 1;
     const { items } = await storage.audit.list({ limit: 10 });
     const made = await exportAudit(storage.audit, { format: "jsonl", since: START }, CALLER, now);

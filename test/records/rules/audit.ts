@@ -12,12 +12,20 @@ import type { TestRunner } from "../../../testing/storage/runner.ts";
 const HOUR = 3_600;
 const DAY = 24 * HOUR;
 
+/** Clients of one service. */
+const NEWS = { client_id: "news", services: ["media"] };
+const SHOP = { client_id: "shop", services: ["market"] };
+/** A client, while it belongs to these services. */
+const moving = (services: readonly string[]) => ({ client_id: "news", services });
+
 function signIn(sub: string, more: Partial<AuditEvent> = {}): AuditEvent {
-  return { actor: { kind: "account", id: sub }, client: "news", action: "sign_in", subject: sub, ...more };
+  return { actor: { kind: "account", id: sub }, client: NEWS, action: "sign_in", subject: sub, ...more };
 }
 
+type Filter = AuditFilter & { readonly service?: string };
+
 /** All matching records, read in pages of this size. Checks page sizes and duplicates. */
-async function all({ storage }: Stage, filter: AuditFilter, limit = 1_000): Promise<AuditRecord[]> {
+async function all({ storage }: Stage, filter: Filter, limit = 1_000): Promise<AuditRecord[]> {
   const found: AuditRecord[] = [];
   for (let after: string | undefined; ;) {
     const page = await storage.audit.list({ ...filter, limit, ...(after === undefined ? {} : { after }) });
@@ -72,7 +80,7 @@ function describeReading(stage: Stage, runner: TestRunner): void {
     for (let number = 0; number < 60; number += 1) {
       const sub = people[number % people.length] ?? "";
       const action = number % 3 === 0 ? "grant.created" : "sign_in";
-      const event = signIn(sub, { action, client: number % 2 === 0 ? "news" : "shop" });
+      const event = signIn(sub, { action, client: number % 2 === 0 ? NEWS : SHOP });
       appended.push({ at: Math.floor(stage.clock.now() / 1000), event });
       await audit.append(event);
       // Records span several hours and days.
@@ -98,12 +106,12 @@ function describeReading(stage: Stage, runner: TestRunner): void {
         .filter(({ at, event }) => {
           const fits = [
             account === undefined || event.subject === account,
-            client === undefined || event.client === client,
+            client === undefined || event.client?.client_id === client,
             action === undefined || event.action === action,
           ];
           return at >= since && at < until && fits.every(Boolean);
         })
-        .map(({ at, event }) => [at, event.subject, event.client, event.action])
+        .map(({ at, event }) => [at, event.subject, event.client?.client_id, event.action])
         .toReversed();
       for (const limit of [1, 7, 1_000]) {
         const found = await all(stage, filter, limit);
@@ -138,6 +146,46 @@ function describeReading(stage: Stage, runner: TestRunner): void {
     expect(await actions({ account: "ada" })).toEqual(["receiver.pause_requested"]);
     expect(await actions({ account: "bob" })).toEqual(["family.revoked"]);
     expect(await actions({ client: "news" })).toEqual(["client.updated", "family.revoked"]);
+  });
+
+  it("finds what is about a service, by the service that the client had then, and reads nothing else [D-ADM-341]", async () => {
+    const { audit } = stage.storage;
+    const note = (number: number, event: Partial<AuditEvent>): Promise<void> => {
+      stage.clock.advance(DAY * 250);
+      return audit.append(signIn("ada", { ...event, detail: { number } }));
+    };
+    await note(1, {});
+    await note(2, { client: SHOP });
+    await note(3, { client: moving(["media", "market"]), action: "client.updated", subject: "news" });
+    await note(4, { client: moving(["market"]) });
+    await note(5, { client: moving([]) });
+    for (const [number, event] of [
+      [6, { action: "service.updated", subject: "media" }],
+      [7, { action: "receiver.resume_requested", subject: "service:media" }],
+      [8, { action: "receiver.resume_requested", subject: "group:media" }],
+      [9, { action: "group.updated", subject: "media" }],
+      [10, { action: "account.updated", subject: "media" }],
+    ] as const)
+      await audit.append({ ...SYSTEM, ...event, detail: { number } });
+    const numbers = async (filter: Filter, limit?: number): Promise<unknown[]> =>
+      (await all(stage, filter, limit)).map(({ detail }) => detail["number"]);
+    for (const limit of [1, 2, 1_000]) {
+      expect(await numbers({ service: "media" }, limit)).toEqual([7, 6, 3, 1]);
+      expect(await numbers({ service: "market" }, limit)).toEqual([4, 3, 2]);
+    }
+    expect(await numbers({ service: "media", client: "news" })).toEqual([3, 1]);
+    expect(await numbers({ service: "market", client: "news", action: "sign_in" })).toEqual([4]);
+    expect(await numbers({ service: "media", account: "ada", action: "sign_in" })).toEqual([1]);
+    for (const service of ["medi", "media~", "news", "", "__proto__", "service:media", "x".repeat(300)])
+      expect(await numbers({ service })).toEqual([]);
+    for (const { id, detail } of await all(stage, {})) {
+      const found = await Promise.all(["media", "market"].map((service) => audit.find(id, service)));
+      const seen = [
+        [1, 3, 6, 7],
+        [2, 3, 4],
+      ].map((own) => own.includes(Number(detail["number"])));
+      expect(found.map((each) => each !== undefined)).toEqual(seen);
+    }
   });
 
   it("returns each of many simultaneous records once, page by page", async () => {
@@ -212,6 +260,17 @@ function describeKeeping(stage: Stage, runner: TestRunner): void {
     await tell(7);
     const counts = (await all(stage, { account: "ada" })).map(({ count }) => count);
     expect(counts.toSorted((one, other) => one - other)).toEqual([1, 7, 25]);
+    // A client moves within the window: the service that it has left does not see the count grow.
+    await audit.appendCollected([
+      {
+        event: { ...event, client: { ...NEWS, services: ["market"] } },
+        refusal,
+        order: audit.position(),
+        count: 100,
+      },
+    ]);
+    const of = async (service: string) => (await all(stage, { service })).map(({ count }) => count);
+    expect([(await of("media")).length, await of("market")]).toEqual([3, [100]]);
   });
 
   it("keeps 300 records an hour of one account over all processes, and counts the rest [D-OWN-7]", async () => {
