@@ -1,6 +1,7 @@
 /** The client's credentials at the token endpoint and wherever else a client authenticates. oidc-provider checks them. */
 import { clientIdProblem, isClientId } from "../accounts/text-rules.ts";
-import type { ClientInternals } from "../accounts/clients/client.ts";
+import { type ClientInternals, profileRules } from "../accounts/clients/client.ts";
+import type { FapiPlace } from "../accounts/clients/fapi.ts";
 import { noteFailure } from "../accounts/limits/attempt-limits.ts";
 import type { AccountServices } from "../accounts/services.ts";
 import { assertionFault } from "../provider/assertions.ts";
@@ -72,6 +73,7 @@ export function clientCredentials({
 }: Pick<AccountServices, "clients" | "limits" | "audit">): WithClient {
   return async (exchange, body, work) => {
     const { presents, ...presented } = await readCredentials(exchange, body, clients);
+    await requireProfile("credentials", exchange, presented.client, body);
     if (presents === undefined) return work(presented);
     try {
       await work(presented);
@@ -101,7 +103,9 @@ export function clientCredentials({
         ...(client && { subject: client.client_id }),
         reason: client === undefined ? "unknown" : client.disabled ? "disabled" : presents,
         ...(isKnown &&
-          presents === "assertion" && { detail: { wrong: assertionFault(assertion, client, exchange) } }),
+          presents === "assertion" && {
+            detail: { wrong: await assertionFault(assertion, client, exchange) },
+          }),
       },
       attempt,
     );
@@ -120,6 +124,19 @@ type Presents = "credentials" | "assertion";
 interface Credentials extends PresentedClient {
   /** `undefined` for a client without credentials. */
   readonly presents: Presents | undefined;
+}
+
+/** Refuses a request that breaks a rule of the security profile of its client. */
+export async function requireProfile(
+  place: FapiPlace,
+  { deployment }: EndpointExchange,
+  client: ClientRecord | undefined,
+  fields: Fields,
+): Promise<void> {
+  const rules = await profileRules(client);
+  const parameter = (name: string): string | undefined => fields.one(name);
+  const broken = rules?.brokenRule(place, { deployment: deployment.kind, parameter });
+  if (broken !== undefined) throw badRequest(broken.error, broken.message);
 }
 
 /** Whether a client can't prove who it is. */

@@ -22,7 +22,7 @@ import {
   withRefusalMode,
 } from "./authorize.ts";
 import { clientLogo, pageScript } from "./page-files.ts";
-import { clientCredentials, isOpen } from "./client-credentials.ts";
+import { clientCredentials, isOpen, requireProfile } from "./client-credentials.ts";
 import { deviceCodes, deviceRequest } from "./device.ts";
 import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
 import type { Atomic, Handler } from "./exchange.ts";
@@ -97,6 +97,7 @@ export function endpointTable(
         await atomic(exchange, async () => {
           readSessionAhead(exchange);
           const client = await knownClient(exchange, sent, clients);
+          await requireProfile("authorization", exchange, client, sent);
           if (sent.has("request_uri"))
             return authorize(exchange, await pushedRequest(sent, client, units.required()));
           const query = withRedirect(exchange, sent, client, clients, requireRegistered);
@@ -161,6 +162,7 @@ export function endpointTable(
         const body = await resources(await authorizationForm(exchange));
         await withClient(exchange, body, async ({ client, authorization }) => {
           checkPush(exchange, body, client);
+          await requireProfile("pushed", exchange, client, body);
           await proofChecks.pushed(exchange);
           const pushed = providerParameters(body, exchange, client, services);
           // A client without credentials is a stranger: its request consumes the point of the sign-in that follows.

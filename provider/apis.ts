@@ -177,7 +177,7 @@ export function createApiTokens(
     storage,
     units,
   }: Pick<ProviderServices, "accounts" | "clients" | "configuration" | "storage" | "units">,
-  signingAlgorithm: string,
+  signingAlgorithm: (client: ClientRecord) => string,
 ): ApiTokens {
   const { directory } = storage;
 
@@ -285,7 +285,7 @@ export function createApiTokens(
         scope: allowedScopes(record, api).join(" "),
         accessTokenTTL: api.lifetime,
         accessTokenFormat: api.tokens,
-        ...(api.tokens === "jwt" && { jwt: { sign: { alg: signingAlgorithm as "RS256" } } }),
+        ...(api.tokens === "jwt" && { jwt: { sign: { alg: signingAlgorithm(record) as "RS256" } } }),
       };
     },
 

@@ -2,11 +2,13 @@
  * The claims of a client's assertion (`private_key_jwt`, RFC 7523). oidc-provider checks the algorithm, the signature, `iss`,
  * `sub` and `nbf`, and that the assertion is used once. The rules here go further (decisions.md, `private_key_jwt`).
  */
-import { errors, type KoaContextWithOIDC } from "oidc-provider";
+import { type Client, errors, type KoaContextWithOIDC } from "oidc-provider";
+import { profileRules } from "../accounts/clients/client.ts";
 import { isKeyFor } from "../core/client-keys.ts";
 import type { Deployment } from "../config/configuration.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import { protocolClientId } from "../records/directory/document-kinds.ts";
+import { clientRecord } from "./clients.ts";
 import { type Exchange, exchangeOf } from "./exchange.ts";
 
 /** Clocks of clients may differ by this much. */
@@ -45,29 +47,42 @@ function isTimely({ iat, exp, nbf }: Members): boolean {
 }
 
 /** What is wrong with the header and the claims, whoever signed them. */
-function faultOf(header: Members, claims: Members, deployment: Deployment): AssertionFault | undefined {
+async function faultOf(
+  header: Members,
+  claims: Members,
+  deployment: Deployment,
+  client: Pick<ClientRecord, "profile">,
+): Promise<AssertionFault | undefined> {
   const { aud, jti } = claims;
+  const rules = await profileRules(client);
   // No extension is understood here (RFC 7515 section 4.1.11).
   if (header["crit"] !== undefined) return "form";
   if (typeof jti !== "string" || jti === "" || jti.length > MAX_JTI_LENGTH) return "form";
   if (typeof aud !== "string" || !audiencesOf(deployment).includes(aud)) return "audience";
+  const broken = rules?.assertionProblem(header["alg"], aud, deployment.url);
+  if (broken !== undefined) return broken;
   return isTimely(claims) ? undefined : "time";
 }
 
 /** The rules that go further than those of oidc-provider, once it has verified the signature. @throws InvalidClientAuth */
-export function checkAssertion(ctx: KoaContextWithOIDC, claims: Members, header: Members): void {
+export async function checkAssertion(
+  ctx: KoaContextWithOIDC,
+  claims: Members,
+  header: Members,
+): Promise<void> {
   const exchange = exchangeOf(ctx);
   exchange.authentication.isSigned = true;
-  const fault = faultOf(header, claims, exchange.deployment);
+  const client = clientRecord(ctx.oidc.client as Client);
+  const fault = await faultOf(header, claims, exchange.deployment, client);
   if (fault !== undefined) throw new errors.InvalidClientAuth(`the assertion is refused: ${fault}`);
 }
 
 /** What is wrong with an assertion that was refused. */
-export function assertionFault(
+export async function assertionFault(
   assertion: string,
-  client: Pick<ClientRecord, "client_id" | "document" | "jwks">,
+  client: Pick<ClientRecord, "client_id" | "document" | "jwks" | "profile">,
   { deployment, authentication }: Pick<Exchange, "deployment" | "authentication">,
-): AssertionFault {
+): Promise<AssertionFault> {
   const [header, claims] = assertion.split(".", 2).map(objectIn);
   if (header === undefined || claims === undefined) return "form";
   const { alg, kid } = header;
@@ -77,7 +92,8 @@ export function assertionFault(
   );
   if (isKnown !== true) return "key";
   if (claims["iss"] !== client_id || claims["sub"] !== client_id) return "client";
-  return faultOf(header, claims, deployment) ?? (authentication.isSigned ? "used" : "signature");
+  const fault = await faultOf(header, claims, deployment, client);
+  return fault ?? (authentication.isSigned ? "used" : "signature");
 }
 
 /** The object that a part of a JWT encodes, unverified; `undefined` if it can't be read. */

@@ -11,6 +11,7 @@ import { createOidcAdapter } from "./adapter.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { seconds } from "../core/clock.ts";
 import { protocolClientId } from "../records/directory/document-kinds.ts";
+import { type ClientRecord, ID_TOKEN_ALGORITHMS } from "../records/directory/directory.ts";
 import { isClientId } from "../accounts/text-rules.ts";
 import { originOf } from "../records/audit/origin.ts";
 import { DEVICE_GRANT } from "../accounts/clients/client-kinds.ts";
@@ -73,7 +74,7 @@ export function createProvider(services: ProviderParts, signing: readonly JWK[])
   const issuer = openid?.url ?? oauth2?.url;
   if (issuer === undefined) throw new TypeError("deployments: at least one of oauth2 and openid");
   const signingAlgorithm = defaultAlgorithm(signing);
-  const apis = createApiTokens(services, signingAlgorithm);
+  const apis = createApiTokens(services, (client) => jwtAlgorithm(client, signing) ?? signingAlgorithm);
   const refreshTokens = new RefreshTokens(services, apis);
 
   /** The constructor of oidc-provider calls both methods to register its response modes and grants. */
@@ -138,6 +139,15 @@ export function createProvider(services: ProviderParts, signing: readonly JWK[])
 function defaultAlgorithm(signing: readonly JWK[]): string {
   return signing.find(({ alg }) => alg === "RS256")?.alg ?? signing[0]?.alg ?? "RS256";
 }
+
+/** A client with a security profile never gets JWTs that are signed with `RS256`. */
+function jwtAlgorithm({ profile }: ClientRecord, signing: readonly JWK[]): string | undefined {
+  if (profile === undefined) return undefined;
+  return ID_TOKEN_ALGORITHMS.find((each) => each !== "RS256" && signing.some(({ alg }) => alg === each));
+}
+
+/** With a security profile, a code lives no longer than this (FAPI 2.0 Security Profile section 5.3.2.1). */
+const MAX_CODE_SECONDS = 60;
 
 function settings(
   services: ProviderParts,
@@ -306,7 +316,10 @@ function timesToLive(
 ): ProviderConfiguration["ttl"] {
   const { lifetimes: ttl } = configuration;
   return {
-    AuthorizationCode: ttl.authorizationCode,
+    AuthorizationCode: (_ctx, _code, client) =>
+      clientRecord(client).profile === undefined
+        ? ttl.authorizationCode
+        : Math.min(ttl.authorizationCode, MAX_CODE_SECONDS),
     AccessToken: (_ctx, token) => token.resourceServer?.accessTokenTTL ?? ttl.accessToken,
     IdToken: ttl.idToken,
     Interaction: ttl.interaction,

@@ -197,7 +197,7 @@ export interface NewPublicClient
 /** A service that acts for itself, with a secret. */
 export interface NewMachineClient extends Pick<
   ClientInput,
-  "name" | "service" | "error_status" | "client_id" | "client_secret" | "apis"
+  "name" | "service" | "error_status" | "client_id" | "client_secret" | "apis" | "dpop" | "profile"
 > {
   readonly kind: "machine";
 }

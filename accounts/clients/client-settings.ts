@@ -350,6 +350,18 @@ export const SETTINGS = {
     unset: "optional",
     stored: "if set",
   },
+  /**
+   * `fapi2`: the FAPI 2.0 Security Profile, for clients with keys at the `openid` deployment; can't be changed later. See
+   * [Clients with high security](high-security.md#fapi-20). Default: none.
+   */
+  profile: {
+    value: choice(["fapi2"]).optional(),
+    has: isConfidential,
+    unset: null,
+    stored: "if set",
+    shown: choice(["fapi2"]).nullable(),
+    changes: "fixed",
+  },
   /** Its home page, for people. Default: none. */
   client_uri: page,
   /** Its privacy policy: the consent page links to it. Default: none. */

@@ -1,5 +1,6 @@
 /** What the other parts of the service ask of clients, besides the operations on them. */
 import type { ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
+import type * as Fapi from "./fapi.ts";
 import type { KindOfClient } from "./client-kinds.ts";
 import type { IdentifiedClient } from "./client-schema.ts";
 import type { Seeded, SeedMark } from "../seed-marks.ts";
@@ -27,6 +28,11 @@ export type SeededClient = Seeded & {
   /** Whether it is new, and nobody knows its secret. */
   readonly lacksCredentials: boolean;
 };
+
+/** The rules of the security profile of a client; `undefined` for a client without one, and then they are not loaded. */
+export const profileRules = async (
+  client: Readonly<{ profile?: ClientRecord["profile"] | undefined }> | undefined,
+): Promise<typeof Fapi | undefined> => (client?.profile === "fapi2" ? import("./fapi.ts") : undefined);
 
 /** Calls that only the service itself uses. */
 export interface ClientInternals {

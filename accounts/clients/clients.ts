@@ -27,7 +27,7 @@ import { forgetInApis, requireApis } from "../apis.ts";
 import { checked, invalid } from "../arguments.ts";
 import { type Client, type Clients, type ClientTable, clientOperations } from "../operations/clients.ts";
 import { type Call, facade, type Handlers, pageOf } from "../operations/operation.ts";
-import { type ClientInternals, isPublic, type SeededClient } from "./client.ts";
+import { type ClientInternals, isPublic, profileRules, type SeededClient } from "./client.ts";
 import { addressProblems, DEFAULT_KIND, originsOf, type SettingProblem } from "./client-kinds.ts";
 import { logoOf } from "./client-logo.ts";
 import {
@@ -40,7 +40,7 @@ import {
 } from "./client-record.ts";
 import { clientChanges, newClient, type ClientChanges, type CheckedClient } from "./client-schema.ts";
 import { addedSecret, generateSecret, secretMatches } from "./client-secrets.ts";
-import { configuredProblems, kindProblems } from "./client-settings.ts";
+import { configuredProblems, kindProblems, withoutAbsent } from "./client-settings.ts";
 import { putMarks, readMark, type SeedMark } from "../seed-marks.ts";
 import { clientIdProblem } from "../text-rules.ts";
 import type { AccountServices } from "../services.ts";
@@ -63,6 +63,8 @@ interface ClientDecision {
 }
 
 const noClient = (): NotFound => new NotFound("this client");
+
+type ProfileRules = Awaited<ReturnType<typeof profileRules>>;
 
 /** The clients of one storage. */
 export function createClients({
@@ -192,10 +194,16 @@ export function createClients({
     return shown(record);
   }
 
-  function newRecord(client: CheckedClient, client_id: string, secret: ClientSecret): ClientRecord {
+  function newRecord(
+    client: CheckedClient,
+    client_id: string,
+    secret: ClientSecret,
+    rules: ProfileRules,
+  ): ClientRecord {
     const { kind, jwks, id_token_signed_response_alg: algorithm } = client;
     const hasSecret = kinds[kind].confidential && jwks === undefined;
-    if (algorithm !== undefined && !keys.signing.inForce().some(({ alg }) => alg === algorithm)) {
+    const algorithms = keys.signing.inForce().map(({ alg }) => alg);
+    if (algorithm !== undefined && !algorithms.includes(algorithm)) {
       throw new InvalidArgument({
         path: "client.id_token_signed_response_alg",
         message: `no key in keys.signing signs with ${algorithm}`,
@@ -216,9 +224,10 @@ export function createClients({
         created_at: now,
         updated_at: now,
       },
-      client,
+      { ...rules?.fapiDefaults(kinds[kind], algorithms), ...withoutAbsent(client) },
     );
     requireIssuer(record);
+    refuse(rules?.fapiProblems(record, kinds[kind], algorithms) ?? []);
     return record;
   }
 
@@ -230,12 +239,13 @@ export function createClients({
   }
 
   /** The client with other settings. Its codes and tokens belong to the service that people were asked about. */
-  function withChanges(before: ClientRecord, changes: ClientChanges): ClientRecord {
+  function withChanges(before: ClientRecord, changes: ClientChanges, rules: ProfileRules): ClientRecord {
     refuse(kindProblems(rows, { ...changes, kind: before.kind }));
     refuse(configuredProblems(rows, { ...changes }, configuration));
     const updated = withSecret(withSettings(rows, before, changes), changes.client_secret);
     const after = updated.service === before.service ? updated : withoutTokens(updated);
     refuse(addressProblems(kinds[after.kind], after, production));
+    refuse(rules?.fapiProblems(after, kinds[after.kind]) ?? []);
     if (after.backchannel_logout_uri !== before.backchannel_logout_uri) requireIssuer(after);
     return after;
   }
@@ -245,10 +255,11 @@ export function createClients({
     async register({ input, caller }) {
       const client = checked("client", newSchema, input);
       const { client_id = generateId(), client_secret = generateSecret() } = client;
-      const record = newRecord(client, client_id, {
+      const secret: ClientSecret = {
         hash: hmac(secretKey, client_secret),
         ...(client.client_secret === undefined && { generated: true }),
-      });
+      };
+      const record = newRecord(client, client_id, secret, await profileRules(client));
       if (client.client_id !== undefined) await forgetRemoved(client_id, caller);
       await change(client_id, caller, (before) => {
         if (before !== undefined) throw new AlreadyExists("a client with this client_id");
@@ -276,9 +287,10 @@ export function createClients({
 
     async update({ target: [client_id], input, caller }) {
       const changes = checked("client", changesSchema, input);
+      const rules = await profileRules(await directory.findClient(client_id));
       const { record } = await change(client_id, caller, (before) => {
         if (!isPublic(before)) throw noClient();
-        const after = withChanges(before, changes);
+        const after = withChanges(before, changes, rules);
         // Both come from JSON and keep the order of their members, so equal text is an equal record.
         if (JSON.stringify(after) === JSON.stringify(before)) return undefined;
         return { action: "client.updated", record: after, logo: logoOf(client_id, changes) };
@@ -348,6 +360,7 @@ export function createClients({
       const fresh = checked("client", newSchema, { ...client, name, client_secret });
       const lacksCredentials = client.client_secret === null && kinds[fresh.kind].confidential;
       const changes = seededChanges(rows, client);
+      const rules = await profileRules(fresh);
       let done: SeededClient = { kind: "same", keepsCredentials: false, lacksCredentials: false };
       if ((await directory.findClient(client_id)) === undefined) await forgetRemoved(client_id, SYSTEM);
       await change(
@@ -360,10 +373,11 @@ export function createClients({
           }
           if (before === undefined) {
             done = { kind: "created", keepsCredentials: false, lacksCredentials };
-            const record = newRecord(fresh, client_id, {
+            const secret: ClientSecret = {
               hash: hmac(secretKey, client_secret ?? generateSecret()),
               ...(lacksCredentials && { generated: true }),
-            });
+            };
+            const record = newRecord(fresh, client_id, secret, rules);
             return { action: "client.registered", record, logo: logoOf(client_id, fresh) };
           }
           if (!isPublic(before))
@@ -371,7 +385,7 @@ export function createClients({
           refuseFixed(rows, before, fresh);
           const { refresh_tokens: refresh } = changes;
           const merged = refresh && { refresh_tokens: { ...before.refresh_tokens, ...refresh } };
-          const after = withChanges(before, { ...changes, ...merged });
+          const after = withChanges(before, { ...changes, ...merged }, rules);
           const fields = changedMembers(before, after);
           const keepsCredentials = !hasCredentials(before, fresh);
           if (fields.length === 0) {

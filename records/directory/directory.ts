@@ -204,6 +204,8 @@ export interface ClientRecord {
   /** Overrides of the configuration's `refreshTokens`. */
   readonly refresh_tokens: Partial<RefreshTokenRules>;
   readonly error_status: "documented" | "standard";
+  /** The security profile that it keeps. Missing: none. */
+  readonly profile?: "fapi2";
   /** Whether it must prove its key (RFC 9449). Missing: as the configuration says. */
   readonly dpop?: "required";
   /** The client's home page, privacy policy and terms of use. */

@@ -285,7 +285,7 @@ describe("a client's own algorithm", () => {
     },
   );
 
-  it("needs a key in keys.signing, if that is configured", async () => {
+  it("needs a key in keys.signing, if that is configured, and FAPI 2.0 one that is not for RS256 [D-FAPI-6]", async () => {
     const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ format: "jwk" });
     await start({ keys: { signing: [rsa] } });
     const settings = { name: "x", service: "1", redirect_uris: [NEWS.redirect_uris[0] ?? ""] };
@@ -294,6 +294,11 @@ describe("a client's own algorithm", () => {
       "id_token_signed_response_alg: no key in keys.signing signs with ES256",
     );
     await clients.register({ ...settings, id_token_signed_response_alg: "RS256" });
+    const { kty = "", n = "", e = "" } = rsa;
+    const strict = { ...settings, profile: "fapi2", jwks: { keys: [{ kty, n, e }] } } as const;
+    await expect(clients.register(strict)).rejects.toThrow(
+      "profile: needs a signing key of the service for PS256, ES256, EdDSA",
+    );
   });
 });
 

@@ -49,6 +49,7 @@ describe("a client", () => {
       refresh_tokens: {},
       error_status: "documented",
       dpop: "optional",
+      profile: null,
       id_token_signed_response_alg: "RS256",
       apis: {},
       disabled: false,
