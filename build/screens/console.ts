@@ -32,7 +32,7 @@ export const CONSOLE_PAGES: Readonly<Record<string, string>> = {
   invitations: "/invitations",
   deliveries: "/deliveries",
   receivers: "/receivers",
-  receiver: "/receivers/service:1",
+  receiver: "/receivers/group:media",
   audit: "/audit",
   "audit-export": "/audit?do=export&since=1h",
   keys: "/keys",
@@ -161,9 +161,13 @@ export interface SampleConsole {
   close(): Promise<void>;
 }
 
-/** Starts a service with people, clients and trouble, and its console. */
+/**
+ * Starts a service with people, clients and trouble, and its console.
+ * @param mail default: mail goes nowhere.
+ */
 export async function openSampleConsole(
   interactions: SignInServiceConfig["interactions"] = {},
+  mail: NonNullable<SignInServiceConfig["mail"]> = async () => undefined,
 ): Promise<SampleConsole> {
   const [main, admin, dead] = await Promise.all([
     listen(),
@@ -178,7 +182,7 @@ export async function openSampleConsole(
     proxy: 1,
     notifications: { allowedReceivers: ["127.0.0.1"], retryDelays: [1] },
     interactions: { locales: ["en", "de", "pl", "uk"], ...interactions },
-    mail: async () => undefined,
+    mail,
   });
   await applySeed(service, seed(dead.url));
   const { accounts, clients, operators } = service;

@@ -29,6 +29,9 @@ const DOCUMENT_PICTURES = [
 const CONSOLE_PICTURES = [
   ["person", [1280, 800], "light"],
   ["person", [390, 844], "dark"],
+  ["audit", [1280, 720], "light"],
+  ["keys", [1280, 480], "light"],
+  ["receiver", [1280, 800], "light"],
   ["health", [1280, 560], "light"],
   ["clients", [1280, 560], "light"],
   ["deliveries", [1280, 720], "dark"],

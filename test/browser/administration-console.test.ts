@@ -5,6 +5,7 @@ import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { CONSOLE_PAGES, openSampleConsole, type SampleConsole } from "../../build/screens/console.ts";
 import { atEnd } from "../closing.ts";
+import { bodyParts, openSmtp, type SmtpServer } from "../servers/smtp.ts";
 import { heading, type PageOptions, useBrowser, violations } from "./chromium.ts";
 
 const THEMES = join(import.meta.dirname, "../../examples/themes");
@@ -18,14 +19,18 @@ const browser = useBrowser();
 let console: SampleConsole;
 let page: Page;
 
-async function open(options?: Parameters<typeof openSampleConsole>[0]): Promise<SampleConsole> {
-  const opened = await openSampleConsole(options);
+async function open(...options: Parameters<typeof openSampleConsole>): Promise<SampleConsole> {
+  const opened = await openSampleConsole(...options);
   atEnd(() => opened.close());
   return opened;
 }
 
+let smtp: SmtpServer;
+
 beforeAll(async () => {
-  console = await open();
+  smtp = await openSmtp();
+  atEnd(() => smtp.close());
+  console = await open({}, { url: smtp.url, from: "accounts@example.org" });
   page = await browser.newPage();
   await console.enter(page);
 });
@@ -178,3 +183,35 @@ it.each([true, false])(
     await heading(shown, "Editor");
   },
 );
+
+it("an administrator invites a colleague, who chooses a password after a mail, and is found [D-ADM-334]", async () => {
+  const email = "grace@example.org";
+  const shown = await another({});
+  await shown.setViewportSize({ width: 1280, height: 800 });
+  await shown.goto(`${console.url}/invitations?do=create`);
+  await shown.locator("[name=email]").fill(email);
+  await shown.locator("[name=surname]").fill("Hopper");
+  await shown.locator("main button[type=submit]").click();
+  await shown.getByText("Waiting").first().waitFor();
+  const mailed = () => smtp.received().find(({ to }) => to.includes(email));
+  // The operator is told of the authenticator app, too.
+  for (let count = 1; mailed() === undefined; count += 1) await smtp.until(count);
+  const link = /https?:\S+\/confirm\?token=[\w-]+/u.exec(bodyParts(mailed()!)["text/plain"] ?? "")?.[0] ?? "";
+  const colleague = await browser.newPage();
+  await colleague.goto(link);
+  await heading(colleague, "Accept your invitation");
+  await colleague.locator("[name=password]").fill("grapefruit under the stairs");
+  await colleague.locator("form:not([data-passkey]) button[type=submit]").first().click();
+  await colleague.waitForURL(/\/account$/u);
+  // Half the surname is enough.
+  await shown.locator("#find").fill("hopp");
+  await shown.keyboard.press("Enter");
+  await shown
+    .getByRole("link", { name: /Hopper/u })
+    .first()
+    .click();
+  await heading(shown, "Hopper");
+  expect(await shown.locator(".verdict h2").innerText()).toBe("Nothing here stops this person");
+  expect(await shown.locator("#history").innerText()).toContain("Account registered");
+  expect(await shown.locator("#sign-ins").innerText()).toContain("Password");
+});

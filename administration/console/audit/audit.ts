@@ -98,7 +98,12 @@ export function createAuditList(parts: AuditParts) {
       return Number.isNaN(seconds) ? value : minute.format(seconds * 1000);
     };
     const groups = actionGroups(t);
-    const clock = new Intl.DateTimeFormat(t.locale, { timeStyle: "medium", timeZone: zone });
+    // A log is read in columns: every time is as long as the others.
+    const clock = new Intl.DateTimeFormat(t.locale, {
+      timeStyle: "medium",
+      hourCycle: "h23",
+      timeZone: zone,
+    });
     let before = "";
     const rows = page.items.map((record) => {
       const at = record.at * 1000;
