@@ -36,6 +36,8 @@ export interface Table {
   readonly heading?: string;
   readonly columns: readonly Column[];
   readonly rows: readonly Row[];
+  /** Notes stand below what they are about, if there is room. */
+  readonly hasTwoLines?: true;
   /** Instead of a table without rows. */
   readonly empty: string;
 }

@@ -3,7 +3,15 @@ import type { Page } from "../../../accounts/operations/operation.ts";
 import { InvalidArgument } from "../../../core/errors.ts";
 import type { PageServices } from "../../../interactions/services.ts";
 import type { AuditRecord } from "../../../records/audit/audit-event.ts";
-import { actionCell, actionGroups, namesOf, originCell, resultCell, subjectCell } from "./words.ts";
+import {
+  actionCell,
+  actionGroups,
+  actionText,
+  namesOf,
+  originCell,
+  resultCell,
+  subjectCell,
+} from "./words.ts";
 import type { Acting } from "../derived/act.ts";
 import type { FoundRecord } from "../derived/pages.ts";
 import { memberLabel } from "../derived/values.ts";
@@ -168,6 +176,7 @@ export function createAuditList(parts: AuditParts) {
         })),
         table: {
           caption: t("admin.audit.caption"),
+          hasTwoLines: true,
           columns: [
             { label: t("admin.zoned", { label: t("admin.member.at"), zone }) },
             { label: t("admin.audit.what") },
@@ -214,7 +223,7 @@ export function createAuditRecord(parts: AuditParts) {
     return {
       kind: "page",
       view: "console-audit-record",
-      heading: t("admin.audit.record"),
+      heading: actionText(t, record.action),
       crumbs: [{ label: entryName(t, "audit"), href: "/audit" }],
       locals: {
         facts: [
