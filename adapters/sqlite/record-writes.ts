@@ -108,11 +108,15 @@ function forRows(
   };
 }
 
+/**
+ * `OR FAIL`, because every caller rolls back after an error. By default, SQLite prepares to undo each statement about several rows, which
+ * walks through all pages that are in memory.
+ */
 const createAddEntries = (connection: Pick<Connection, "change">): ((rows: readonly EntryRow[]) => number) =>
   forRows(
     connection,
     "(?, ?, ?, ?, ?)",
-    (rows) => `INSERT INTO entries (kind, name, at, place, record) VALUES ${rows}`,
+    (rows) => `INSERT OR FAIL INTO entries (kind, name, at, place, record) VALUES ${rows}`,
   );
 
 /** @returns a function that returns the id of the new row; `undefined` if the record had a row, which stays. */
