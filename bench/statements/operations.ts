@@ -142,7 +142,7 @@ async function countSweep(
 }
 
 /** The least of each figure. */
-function least(all: readonly Figures[]): Figures {
+export function least(all: readonly Figures[]): Figures {
   const names = Object.keys(all[0] ?? {}) as (keyof Figures)[];
   return Object.fromEntries(
     names.map((name) => [name, Math.min(...all.map((each) => each[name] ?? 0))]),
