@@ -6,7 +6,7 @@ import { ANONYMOUS, clientNow } from "../records/audit/audit-event.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import { type ClientInternals, isInternal } from "../accounts/clients/client.ts";
 import { isClientId } from "../accounts/text-rules.ts";
-import { storedClientId } from "../records/directory/document-kinds.ts";
+import { protocolClientId, storedClientId } from "../records/directory/document-kinds.ts";
 import { isAllowedAddress } from "../accounts/clients/client-kinds.ts";
 import { isTooDeepText, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
@@ -59,7 +59,9 @@ export async function knownClient(
 ): Promise<ClientRecord> {
   const [id, ...others] = query.all("client_id");
   if (others.length > 0 || !id) throw invalidRequest("client_id must be sent exactly once");
-  const client = isClientId(id) ? await clients.record(id) : undefined;
+  const known = exchange.client;
+  const isKnown = known !== undefined && protocolClientId(known) === id;
+  const client = isKnown ? known : isClientId(id) ? await clients.record(id) : undefined;
   if (client === undefined || client.disabled) throw badRequest("invalid_client", "the client is not known");
   exchange.client = client;
   if (clients.kindOf(client).addresses === null)

@@ -8,6 +8,7 @@ import { assertionFault } from "../provider/assertions.ts";
 import { formDecoded } from "../provider/clients.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import { callerOf } from "../provider/exchange.ts";
+import { protocolClientId } from "../records/directory/document-kinds.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange } from "./exchange.ts";
@@ -46,6 +47,17 @@ function assertedClient(assertion: string | undefined): string | undefined {
   }
 }
 
+/** The `kid` of an assertion, unverified. */
+function assertedKey(assertion: string): string | undefined {
+  try {
+    const header: unknown = JSON.parse(Buffer.from(assertion.split(".", 1)[0] ?? "", "base64url").toString());
+    const { kid } = Object(header) as { readonly kid?: unknown };
+    return typeof kid === "string" ? kid : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** The client of a request with its credentials, which oidc-provider has yet to check. */
 export interface PresentedClient {
   /** Missing if it is not known. It may be disabled. */
@@ -70,8 +82,25 @@ export function clientCredentials({
   clients,
   limits,
   audit,
-}: Pick<AccountServices, "clients" | "limits" | "audit">): WithClient {
+  documents,
+}: Pick<AccountServices, "clients" | "limits" | "audit" | "documents">): WithClient {
+  /** The client with its newest keys, if its assertion names one that the kept copy lacks. Only the token endpoint asks. */
+  async function withNewKeys(exchange: EndpointExchange, body: Fields): Promise<void> {
+    const { client, endpoint } = exchange;
+    const assertion = body.one("client_assertion");
+    if (endpoint !== "token" || client?.document === undefined || assertion === undefined) return;
+    const kid = assertedKey(assertion);
+    if (kid === undefined || client.jwks?.keys.some((key) => key["kid"] === kid) !== false) return;
+    if (await documents?.newKeys(client.document.url))
+      exchange.client = await clients.record(client.client_id);
+  }
+
   return async (exchange, body, work) => {
+    if (documents !== undefined) {
+      const id = body.one("client_id") ?? assertedClient(body.one("client_assertion"));
+      await findClient(exchange, clients, id);
+      await withNewKeys(exchange, body);
+    }
     const { presents, ...presented } = await readCredentials(exchange, body, clients);
     await requireProfile("credentials", exchange, presented.client, body);
     if (presents === undefined) return work(presented);
@@ -179,6 +208,8 @@ async function findClient(
   id: string | undefined,
 ): Promise<ClientRecord | undefined> {
   if (id === undefined || !isClientId(id)) return undefined;
+  const known = exchange.client;
+  if (known !== undefined && protocolClientId(known) === id) return known;
   exchange.client = await clients.record(id);
   return exchange.client;
 }

@@ -30,6 +30,7 @@ import type { EndpointServices } from "./services.ts";
 import { type Fields, parseFields, queryFields } from "./form-fields.ts";
 import { introspection } from "./introspect.ts";
 import { publicDiscovery, signOut, standardUserinfo, withQuery } from "./openid-endpoints.ts";
+import { unregisteredStep } from "./unregistered.ts";
 import { createProofChecks } from "./proofs.ts";
 import { createProtocol } from "./protocol.ts";
 import { authorizationForm, protocolForm } from "./request-body.ts";
@@ -61,6 +62,8 @@ export function endpointTable(
   const resume = resumeAuthorization(authorize, units);
   const resources = registeredResources(storage.directory);
   const withClient = clientCredentials(services);
+  const unregistered = unregisteredStep(services, { seesPerson: true });
+  const unregisteredPush = unregisteredStep(services, { seesPerson: false });
   const requireRegistered = createRedirectCheck(services);
   const checkPush = checkPushed(services, requireRegistered);
   const requireDevice = deviceRequest(services);
@@ -93,7 +96,7 @@ export function endpointTable(
   return {
     authorize: {
       "*": async (exchange) => {
-        const sent = await resources(await sentParameters(exchange));
+        const sent = await unregistered(exchange, await resources(await sentParameters(exchange)));
         await atomic(exchange, async () => {
           readSessionAhead(exchange);
           const client = await knownClient(exchange, sent, clients);
@@ -159,7 +162,7 @@ export function endpointTable(
     jwks: { "*": answerQuery },
     par: {
       "*": async (exchange) => {
-        const body = await resources(await authorizationForm(exchange));
+        const body = await unregisteredPush(exchange, await resources(await authorizationForm(exchange)));
         await withClient(exchange, body, async ({ client, authorization }) => {
           checkPush(exchange, body, client);
           await requireProfile("pushed", exchange, client, body);

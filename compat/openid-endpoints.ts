@@ -42,7 +42,10 @@ export function standardUserinfo(
 
 /** Removes internal values from the discovery document (OpenID Connect Discovery 1.0 section 3). */
 export const publicDiscovery =
-  (protocol: Protocol, { people, proofs }: Pick<ProviderServices, "people" | "proofs">): Handler =>
+  (
+    protocol: Protocol,
+    { people, proofs, configuration }: Pick<ProviderServices, "people" | "proofs" | "configuration">,
+  ): Handler =>
   async (exchange) => {
     const { ctx } = exchange;
     await protocol(exchange, { query: queryFields(ctx.querystring) });
@@ -55,6 +58,8 @@ export const publicDiscovery =
     }
     document["response_modes_supported"] = ["query", "form_post"];
     describeEndpoints(document);
+    if (configuration.clients.metadataDocuments !== undefined)
+      document["client_id_metadata_document_supported"] = true;
     if (!(await proofs.isOffered())) delete document["dpop_signing_alg_values_supported"];
     // OpenID Connect Prompt Create 1.0 section 4.2.
     document["prompt_values_supported"] = [

@@ -12,6 +12,15 @@ export interface BodyLimit {
 /** Statuses without a body: `Response` refuses one. */
 const BODILESS: ReadonlySet<number> = new Set([204, 205, 304]);
 
+const KEPT_HEADERS = [
+  "age",
+  "cache-control",
+  "content-encoding",
+  "content-type",
+  "location",
+  "www-authenticate",
+] as const;
+
 /** A body has more bytes than are read. */
 export function bodyTooLarge(): Error {
   return Object.assign(new Error("the body is too large"), { code: "BODY_TOO_LARGE" });
@@ -35,11 +44,31 @@ async function toResponse(message: IncomingMessage, { bytes, beyond }: BodyLimit
   }
   const { statusCode: status = 0, headers } = message;
   const body = BODILESS.has(status) ? null : Buffer.concat(chunks);
-  const kept = ["content-type", "location", "www-authenticate"].flatMap((name): [string, string][] => {
+  const kept = KEPT_HEADERS.flatMap((name): [string, string][] => {
     const value = headers[name];
     return typeof value === "string" ? [[name, value]] : [];
   });
   return new Response(body, { status, headers: kept });
+}
+
+/** What the `fetch` of the host application returned, with at most this many bytes. A larger body is an error. */
+export async function limitedResponse(response: Response, maxBytes: number): Promise<Response> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  const reader = response.body?.getReader();
+  for (;;) {
+    const { value } = (await reader?.read()) ?? {};
+    if (value === undefined) break;
+    size += value.length;
+    if (size > maxBytes) {
+      // The stream may be broken already.
+      await reader?.cancel().catch(() => undefined);
+      throw bodyTooLarge();
+    }
+    chunks.push(value);
+  }
+  const { status, headers } = response;
+  return new Response(reader === undefined ? null : Buffer.concat(chunks), { status, headers });
 }
 
 async function send(agents: GuardedAgents, request: Request, limit: BodyLimit): Promise<Response> {

@@ -424,6 +424,8 @@ export function createSignInProtocol(
       const access = supported.accessIn(found.params);
       const attributes = client === undefined ? [] : supported.readBy(client).attributesIn(access);
       const consent = { ...access, attributes, apis, sessionsGeneration };
+      if (client.document !== undefined && !(await documents?.granted(client.client_id)))
+        throw new ConditionFailed("the client is gone");
       const caller = callerOf(ctx, { kind: "account", id: sub });
       await accounts.rememberConsent(sub, clientNow(client), consent, caller);
       // The account holds what was allowed; the result only says that the person has answered.

@@ -256,7 +256,7 @@ async function build(
           (await import("../accounts/documents/kept-copies.ts")).createDocuments,
       },
     );
-    const { accounts, clients, directory, cleanup, passwords, webhooks } = below;
+    const { accounts, clients, directory, documents, cleanup, passwords, webhooks } = below;
     open.defer(() => webhooks.close());
     open.defer(() => passwords.close());
     open.defer(() => accounts.settled());
@@ -334,6 +334,15 @@ async function build(
         startSweeper(storage, outages("removing what has expired")),
         startRepeating(REMOVAL_INTERVAL_MS, () => cleanup.removeDue(), outages("removing what was deleted")),
         ...(configuration.notifications.worker ? [startHashWrapping(base)] : []),
+        ...(documents === undefined
+          ? []
+          : [
+              startRepeating(
+                DOCUMENTS_INTERVAL_MS,
+                (signal) => documents.refreshDue(signal),
+                outages("fetching the documents of clients that nobody has registered"),
+              ),
+            ]),
       ];
       open.defer(async () => void (await Promise.all(background.map((each) => each.stop()))));
       notifier.start();
@@ -389,6 +398,8 @@ function signingSince(list: readonly SigningKey[]): { readonly alg: string; read
 const SWEEP_INTERVAL_MS = 30_000;
 const SWEEP_BATCH_RECORDS = 500;
 const REMOVAL_INTERVAL_MS = 10_000;
+/** How often is looked which documents are due. Each is fetched once a day. */
+const DOCUMENTS_INTERVAL_MS = 60 * 60_000;
 
 /** Deletes expired records in the background, in small batches. */
 export function startSweeper(storage: Pick<Storage, "sweep">, outage: Outage): Repeating {

@@ -6,6 +6,7 @@ import {
   errors,
   type Client,
   type KoaContextWithOIDC,
+  Provider,
   type ResourceServer,
   type TokenEndpointGrantContext,
 } from "oidc-provider";
@@ -28,6 +29,7 @@ import {
 import { artifactKey } from "./adapter.ts";
 import { ACR_MFA, acrOf, satisfies } from "./authentication.ts";
 import { clientRecord } from "./clients.ts";
+import { exchangeIn } from "./exchange.ts";
 import type { ProviderServices } from "./services.ts";
 import type { Unit } from "./unit-of-work.ts";
 
@@ -84,8 +86,17 @@ interface FoundToken {
 }
 
 /** The scopes that the client may ask for and the API has, as they are now. */
-export function allowedScopes({ apis = {} }: ClientRecord, { identifier, scopes }: ApiRecord): string[] {
-  return (ownValue(apis, identifier) ?? []).filter((scope) => Object.hasOwn(scopes, scope));
+export function allowedScopes({ apis = {}, document }: ClientRecord, api: ApiRecord): string[] {
+  const wanted = document === undefined ? (ownValue(apis, api.identifier) ?? []) : api.unregistered;
+  return wanted.filter((scope) => Object.hasOwn(api.scopes, scope));
+}
+
+/** A client that nobody has registered asks for exactly one API. */
+export function requireOneApi({ oidc: { client, params } }: KoaContextWithOIDC): void {
+  if (client === undefined || clientRecord(client).document === undefined) return;
+  const named = [params?.["resource"]].flat();
+  if (named.length !== 1 || typeof named[0] !== "string" || named[0] === "")
+    throw new errors.InvalidTarget("resource must name one API");
 }
 
 /** The scopes of a parameter; `undefined` if none is named. */
@@ -135,16 +146,29 @@ export interface RequestedApi {
   readonly scopes: readonly string[];
 }
 
+/**
+ * The APIs for this client: one that nobody has registered is never let in with less than the registered clients of the API's service.
+ */
+export async function asDemanding(
+  client: ClientRecord,
+  apis: readonly ApiRecord[],
+  { listClients }: Pick<DirectoryRecords, "listClients">,
+): Promise<readonly ApiRecord[]> {
+  if (client.document === undefined || apis.length === 0) return apis;
+  const demanding = new Set((await listClients()).filter(wantsFactor).map(({ service }) => service));
+  return apis.map((api) => (demanding.has(api.service) ? { ...api, second_factor: "required" } : api));
+}
+
 /** The APIs that a request names, as far as its client may ask for them now. */
 export async function requestedApis(
   client: ClientRecord,
   { scope, resource }: { readonly scope?: unknown; readonly resource?: unknown },
-  { findApi }: Pick<DirectoryRecords, "findApi">,
+  directory: Pick<DirectoryRecords, "findApi" | "listClients">,
 ): Promise<readonly RequestedApi[]> {
   const wanted = requested(scope);
-  const found = await Promise.all(identifiersOf(resource).map((identifier) => findApi(identifier)));
-  return found
-    .filter((api) => api !== undefined)
+  const found = await Promise.all(identifiersOf(resource).map((each) => directory.findApi(each)));
+  const apis = found.filter((api) => api !== undefined);
+  return (await asDemanding(client, apis, directory))
     .map((api) => ({ api, scopes: allowedScopes(client, api).filter((each) => wanted?.has(each)) }))
     .filter(({ scopes }) => scopes.length > 0);
 }
@@ -183,10 +207,13 @@ export function createApiTokens(
 
   /** The API, if the client may ask for it. */
   async function requireApi(client: ClientRecord, identifier: string): Promise<ApiRecord> {
-    const isListed = ownValue(client.apis ?? {}, identifier) !== undefined;
-    const api = isListed ? await directory.findApi(identifier) : undefined;
-    if (api === undefined) throw notAllowed();
-    return api;
+    const isListed = client.document !== undefined || ownValue(client.apis ?? {}, identifier) !== undefined;
+    const known = exchangeIn(Provider.ctx)?.api;
+    const found =
+      known?.identifier === identifier ? known : isListed && (await directory.findApi(identifier));
+    if (!isListed || !found || (client.document !== undefined && found.unregistered.length === 0))
+      throw notAllowed();
+    return found;
   }
 
   async function isValidForApi(viewer: string, token: FoundToken): Promise<boolean> {

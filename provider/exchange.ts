@@ -9,7 +9,7 @@ import type { EndpointName } from "../config/deployments.ts";
 import type { Proof } from "../core/dpop-proof.ts";
 import { type Actor, type Caller, clientNow } from "../records/audit/audit-event.ts";
 import { originOf } from "../records/audit/origin.ts";
-import type { ClientRecord } from "../records/directory/directory.ts";
+import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import type { Browser } from "./sessions/browser-cookie.ts";
 
 export interface Exchange {
@@ -44,6 +44,8 @@ export interface Exchange {
   readonly browser: Browser;
   /** The client that the request names, once it was read. It may not be authenticated yet. */
   client: ClientRecord | undefined;
+  /** The API of a request of a client that nobody has registered, once it was read. */
+  api?: ApiRecord;
   readonly authentication: Authentication;
   /** The DPoP proof of the request. oidc-provider sees it once it is checked. */
   readonly proof: SentProof;

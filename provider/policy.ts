@@ -20,7 +20,7 @@ import { isByMailAlone } from "../accounts/ways/ways.ts";
 import { generationAt } from "../accounts/generations.ts";
 import type { ProviderRules } from "../accounts/providers.ts";
 import type { Configuration } from "../config/configuration.ts";
-import { apisOf, isShutOut } from "./apis.ts";
+import { apisOf, asDemanding, isShutOut } from "./apis.ts";
 import { type Claims, requestedAcr } from "./claims.ts";
 import { clientRecord } from "./clients.ts";
 import type { ProviderServices } from "./services.ts";
@@ -68,12 +68,17 @@ export function acrRequestOf({
 /**
  * Whether the client, or an API that it asks for, needs a second factor, and the session has none. A person without one adds one during the sign-in.
  */
-function lacksSecondFactor({ oidc }: KoaContextWithOIDC, profile: Configuration["profile"]): boolean {
+async function lacksSecondFactor(
+  { oidc }: KoaContextWithOIDC,
+  profile: Configuration["profile"],
+  directory: ProviderServices["storage"]["directory"],
+): Promise<boolean> {
   const { session, account, client } = oidc;
   if (!session?.accountId || account === undefined || client === undefined) return false;
   const reader = clientRecord(client);
-  if (!needsSecondFactor(reader, profile, apisOf(oidc).values())) return false;
-  return !hasShownFactorAt(reader, session, (account as OidcAccount).record);
+  if (hasShownFactorAt(reader, session, (account as OidcAccount).record)) return false;
+  const apis = await asDemanding(reader, [...apisOf(oidc).values()], directory);
+  return needsSecondFactor(reader, profile, apis);
 }
 
 /**
@@ -253,9 +258,10 @@ export function signInPolicy({
   secondFactors: allowed,
   claims,
   clients,
+  storage: { directory },
 }: Pick<
   ProviderServices,
-  "configuration" | "secondFactors" | "claims" | "clients"
+  "configuration" | "secondFactors" | "claims" | "clients" | "storage"
 >): interactionPolicy.DefaultPolicy {
   const { profile } = configuration;
   const policy = base();
@@ -276,7 +282,7 @@ export function signInPolicy({
   );
   login?.checks.add(
     new Check(CLIENT_POLICY, "the client or the API needs a second factor", "interaction_required", (ctx) =>
-      lacksSecondFactor(ctx, profile),
+      lacksSecondFactor(ctx, profile, directory),
     ),
   );
   login?.checks.add(

@@ -17,7 +17,7 @@ import { originOf } from "../records/audit/origin.ts";
 import { DEVICE_GRANT } from "../accounts/clients/client-kinds.ts";
 import { ASSERTION_ALGORITHMS, PROOF_ALGORITHMS } from "../core/client-keys.ts";
 import { findAccount, storeSessionGeneration } from "./account.ts";
-import { type ApiTokens, createApiTokens, type GrantHandler } from "./apis.ts";
+import { type ApiTokens, createApiTokens, type GrantHandler, requireOneApi } from "./apis.ts";
 import { reportEndedAccess } from "./audit.ts";
 import { backchannelFetch } from "./sessions/backchannel-logout.ts";
 import { KNOWN_ACRS } from "./authentication.ts";
@@ -182,7 +182,7 @@ function settings(
     clientDefaults: { grant_types: ["authorization_code", "refresh_token"] },
     extraClientMetadata: { properties: ["record"] },
     extraParams: {
-      [SENT_STATE]: null,
+      [SENT_STATE]: (ctx) => requireOneApi(ctx),
       [SENT_MAX_AGE]: checkSentMaxAge,
       [SENT_ACR_VALUES]: null,
       [OWN_WAYS]: null,

@@ -2,7 +2,7 @@
 import { isIP } from "node:net";
 import type { Configuration } from "../config/configuration.ts";
 import type { IdentityProvider } from "../config/providers.ts";
-import { bodyTooLarge, guardedFetch } from "../core/guarded-fetch.ts";
+import { guardedFetch, limitedResponse } from "../core/guarded-fetch.ts";
 import { classifyAddress, createAddressRules } from "../core/outbound-addresses.ts";
 import { AddressRefused, createGuardedAgents } from "../core/outbound-agents.ts";
 
@@ -30,26 +30,6 @@ function privateHosts({ issuer, allowPrivate }: IdentityProvider, production: bo
   return (production && !allowPrivate) || isSpecial ? [] : [host];
 }
 
-/** What the `fetch` of the host application returned, with at most {@link MAX_ANSWER_BYTES}. */
-async function limited(response: Response): Promise<Response> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  const reader = response.body?.getReader();
-  for (;;) {
-    const { value } = (await reader?.read()) ?? {};
-    if (value === undefined) break;
-    size += value.length;
-    if (size > MAX_ANSWER_BYTES) {
-      // The stream may be broken already.
-      await reader?.cancel().catch(() => undefined);
-      throw bodyTooLarge();
-    }
-    chunks.push(value);
-  }
-  const { status, headers } = response;
-  return new Response(reader === undefined ? null : Buffer.concat(chunks), { status, headers });
-}
-
 export function createOutgoing(
   provider: IdentityProvider,
   { fetch: ownFetch, notifications, production }: OutgoingSettings,
@@ -66,7 +46,7 @@ export function createOutgoing(
         throw new AddressRefused("plain http is only allowed at the host of an issuer that has it");
       signal.throwIfAborted();
       const sent: RequestInit = { ...init, redirect: "manual", signal };
-      if (ownFetch !== undefined) return limited(await ownFetch(url.href, sent));
+      if (ownFetch !== undefined) return limitedResponse(await ownFetch(url.href, sent), MAX_ANSWER_BYTES);
       return guardedFetch(agents, new Request(url, sent), { bytes: MAX_ANSWER_BYTES, beyond: "refuse" });
     },
     close: () => agents.close(),

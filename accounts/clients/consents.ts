@@ -4,7 +4,9 @@ import type { AccountRecord, Consent } from "../../records/directory/directory.t
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import { ConditionFailed } from "../../core/errors.ts";
 import { ownValue, withEntry, withoutEntries } from "../../core/untrusted-keys.ts";
+import type { Ref } from "../../adapters/record-store.ts";
 import { CLIENT } from "../../records/directory/directory-kinds.ts";
+import { DOCUMENT, isDocumentId } from "../../records/directory/document-kinds.ts";
 import type { NewMail } from "../../records/people/mail-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
 import type { AccountInternals } from "../account.ts";
@@ -38,7 +40,8 @@ async function removedClients(
   clientId: string,
 ): Promise<ReadonlySet<string>> {
   const others = Object.keys(consents).filter((id) => id !== clientId);
-  const found = await tx.peekAll(others.map((id) => CLIENT.ref(id)));
+  const refs = others.map((id): Ref => (isDocumentId(id) ? DOCUMENT.ref(id) : CLIENT.ref(id)));
+  const found = await tx.peekAll(refs);
   return new Set(others.filter((_id, index) => found[index] === undefined));
 }
 
@@ -63,7 +66,8 @@ export function createConsents(
     { scopes, claims, attributes = [], apis }: Consent,
   ): Promise<AccountRecord["consents"]> {
     const removed = await removedClients(tx, before, client);
-    const earlier = consentOf(before, client);
+    // What a person allows a client that nobody has registered is what the page has just said.
+    const earlier = isDocumentId(client) ? { scopes: [], claims: [] } : consentOf(before, client);
     const consent = {
       scopes: [...earlier.scopes, ...scopes],
       claims: [...earlier.claims, ...claims],

@@ -7,7 +7,9 @@ import type {
   StoredDocumentBlock,
 } from "../../records/directory/document-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
-import type { RedirectKind } from "./document.ts";
+import type { Attempt } from "../limits/attempt-limits.ts";
+import type { DocumentRefused, RedirectKind } from "./document.ts";
+import type { DocumentUnavailable } from "./fetching.ts";
 
 /** A kept copy, and its name in records. */
 export interface KeptDocument extends StoredDocument {
@@ -33,11 +35,13 @@ export interface ShownDocument {
   readonly checked: boolean;
 }
 
-export interface Documents {
+export interface KeptDocuments {
   /** The client of a kept copy, by its address or by its id; `undefined` without a copy. Fetches nothing. */
   client(clientId: string): Promise<ClientRecord | undefined>;
   /** What people are told. @param address where the answer goes. @returns `undefined` for a registered client. */
   shown(client: ClientRecord, address: unknown): ShownDocument | undefined;
+  /** Whether the client at an address could have its answers sent there, as far as that does not depend on its document. */
+  mayRedirect(url: string, address: string): boolean;
   /** Whether the configuration lets the client at this address ask. */
   isAllowed(url: string): boolean;
   /** The kept copies whose clients have grants, or had some in the last day, oldest first; or all. */
@@ -56,8 +60,38 @@ export interface Documents {
   block(what: string, caller: Caller, beside?: (tx: Transaction) => void): Promise<boolean>;
   /** What ended stays ended. @returns whether it was blocked. */
   unblock(what: string, caller: Caller, beside?: (tx: Transaction) => void): Promise<boolean>;
-  /** Notes that a person has allowed the client something: its copy is kept as long as the grant may live. */
-  granted(tx: Transaction, id: string): Promise<StoredDocument | undefined>;
+  /**
+   * Notes that a person has allowed the client something: its copy is kept as long as the grant may live.
+   * @returns whether there is a copy.
+   */
+  granted(id: string): Promise<boolean>;
   /** Keeps what was fetched. @returns `undefined` if the address is blocked. */
   keep(url: string, content: DocumentContent, fresh: Freshness): Promise<StoredDocument | undefined>;
 }
+
+/** Why there is no client at an address. `wait`: a limit has no room for asking. */
+export type NoDocument =
+  | { readonly kind: "unknown" }
+  | { readonly kind: "fault"; readonly error: DocumentRefused | DocumentUnavailable }
+  | { readonly kind: "wait"; readonly attempt: Attempt };
+
+/** What a request has got. */
+export type Asked = { readonly kind: "client"; readonly client: ClientRecord } | NoDocument;
+
+/** Who causes a request. */
+export interface Asker {
+  /** The account that is signed in. Asked only if it matters. */
+  readonly sub: () => Promise<string | undefined>;
+  readonly address: string;
+}
+
+export interface Asking {
+  /** The document at an address: the kept copy while it counts, otherwise fetched. */
+  ask(url: string, asker: Asker): Promise<Asked>;
+  /** Fetches the keys of a client anew, at most once in five minutes. @returns whether it did. */
+  newKeys(url: string): Promise<boolean>;
+  /** Fetches what clients with grants publish, once a day, and ends the grants of those that are gone. */
+  refreshDue(signal: AbortSignal): Promise<void>;
+}
+
+export interface Documents extends KeptDocuments, Asking {}

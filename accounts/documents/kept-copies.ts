@@ -13,7 +13,9 @@ import {
   type StoredDocumentBlock,
 } from "../../records/directory/document-kinds.ts";
 import { redirectKind } from "./document.ts";
-import type { Documents } from "./documents.ts";
+import { createAsking } from "./asking.ts";
+import type { Documents, KeptDocuments } from "./documents.ts";
+import { read } from "../../records/records.ts";
 import { putRemoval } from "../access-cleanup.ts";
 import type { AccountServices } from "../services.ts";
 
@@ -24,7 +26,7 @@ export const MAX_REFRESH_SECONDS = 30 * 24 * 60 * 60;
 const PAGE = 200;
 
 /** The client that a document describes, as all other parts of the service know clients. */
-export function clientOf(document: StoredDocument, { rotates }: { readonly rotates: boolean }): ClientRecord {
+function clientOf(document: StoredDocument): ClientRecord {
   const { url, name, redirect_uris, jwks, tokens_epoch, since, fetched_at } = document;
   return {
     client_id: documentId(url),
@@ -40,7 +42,7 @@ export function clientOf(document: StoredDocument, { rotates }: { readonly rotat
     backchannel_logout_uri: null,
     grant_types: ["authorization_code", "refresh_token"],
     first_party: false,
-    refresh_tokens: { rotate: rotates, sliding: false },
+    refresh_tokens: { rotate: true, sliding: false },
     error_status: "standard",
     tokens_epoch,
     disabled: false,
@@ -49,7 +51,7 @@ export function clientOf(document: StoredDocument, { rotates }: { readonly rotat
   };
 }
 
-type Services = Pick<AccountServices, "configuration" | "storage" | "clock" | "cleanup">;
+type Services = Pick<AccountServices, "configuration" | "storage" | "clock" | "cleanup" | "limits">;
 
 /** @throws InvalidArgument for something that is neither the address of a document nor an origin. */
 function requireBlockable(what: string): void {
@@ -58,18 +60,15 @@ function requireBlockable(what: string): void {
   throw new InvalidArgument({ path: "blocked", message: "must be the address of a document, or an origin" });
 }
 
-export function createDocuments(
-  { configuration, storage, clock, cleanup }: Services,
-  { allow, schemes }: DocumentSettings,
-): Documents {
+export function createDocuments(services: Services, settings: DocumentSettings): Documents {
+  const { configuration, storage, clock, cleanup } = services;
+  const { allow, schemes } = settings;
   const { records } = storage;
   const { lifetimes } = configuration;
   const grantSeconds =
     lifetimes.interaction +
     lifetimes.authorizationCode +
     Math.min(lifetimes.refreshToken, MAX_REFRESH_SECONDS);
-
-  const found = (id: string) => records.find(DOCUMENT.ref(id));
 
   /** Ends the client of a copy: whoever holds a code or a token of it holds nothing. */
   async function end(url: string): Promise<void> {
@@ -92,11 +91,11 @@ export function createDocuments(
     }
   }
 
-  return {
+  const kept: KeptDocuments = {
     async client(clientId) {
       const id = isDocumentId(clientId) ? clientId : documentId(clientId);
-      const document = (await found(id))?.value;
-      return document && clientOf(document, { rotates: true });
+      const document = (await records.find(DOCUMENT.ref(id)))?.value;
+      return document !== undefined && kept.isAllowed(document.url) ? clientOf(document) : undefined;
     },
 
     shown({ document }, address) {
@@ -114,6 +113,8 @@ export function createDocuments(
       };
     },
 
+    mayRedirect: (url, address) => redirectKind(address, new URL(url).origin, schemes) !== undefined,
+
     isAllowed(url) {
       const { origin } = new URL(url);
       if (allow === "any") return !needsName(origin);
@@ -121,17 +122,13 @@ export function createDocuments(
     },
 
     async list({ granted, limit, after }) {
-      const query = DOCUMENT.where("kept", granted ? "granted" : "unused");
-      const page = await records.list<StoredDocument>(
-        { ...query, ...(after !== undefined && { from: Number(after) + 1 }) },
-        limit,
-      );
-      const items = page.map(({ value }) => ({ ...value, id: documentId(value.url) }));
-      const last = items.at(-1);
-      return {
-        items,
-        ...(page.length === limit && last !== undefined && { next: String(last.fetched_at) }),
-      };
+      const query = { ...DOCUMENT.where("kept", granted ? "granted" : "unused"), limit, after };
+      const [page] = await records.store.list([query]);
+      const items = (page?.records ?? []).map((each) => {
+        const { value } = read<StoredDocument>(each);
+        return Object.assign(value, { id: documentId(value.url) });
+      });
+      return { items, ...(page?.next !== undefined && { next: page.next }) };
     },
 
     async blocks() {
@@ -161,14 +158,15 @@ export function createDocuments(
       });
     },
 
-    async granted(tx, id) {
-      const document = await tx.get(DOCUMENT.ref(id));
-      if (document === undefined) return undefined;
-      const { granted_until: before = 0 } = document;
-      const granted_until = Math.max(before, Math.floor(clock.now()) + grantSeconds * 1000);
-      tx.put(DOCUMENT.record({ ...document, granted_until }));
-      return document;
-    },
+    granted: (id) =>
+      records.transact(async (tx) => {
+        const document = await tx.get(DOCUMENT.ref(id));
+        if (document === undefined) return false;
+        const { granted_until: before = 0 } = document;
+        const granted_until = Math.max(before, Math.floor(clock.now()) + grantSeconds * 1000);
+        tx.put(DOCUMENT.record({ ...document, granted_until }));
+        return true;
+      }),
 
     keep(url, content, { fresh_until }) {
       const { origin } = new URL(url);
@@ -193,4 +191,5 @@ export function createDocuments(
       });
     },
   };
+  return { ...kept, ...createAsking(services, settings, { ...kept, end, clientOf }) };
 }

@@ -71,6 +71,15 @@ export interface AttemptLimits {
    * @param trip.about the id of the sign-in, or the `sub` of the account that something is linked to.
    */
   trip(trip: { readonly about: string; readonly address: string }): Promise<Attempt>;
+  /**
+   * The document of an unregistered client, which is fetched for the first time. Its points are not refunded.
+   * @param fetch.sub the account that is signed in; `undefined`: nobody is.
+   */
+  document(fetch: {
+    readonly sub: string | undefined;
+    readonly address: string;
+    readonly origin: string;
+  }): Promise<Attempt>;
   /** A device asks for a code. Its point is not refunded. */
   deviceRequest(attempt: { readonly client: string; readonly address: string }): Promise<Attempt>;
   /** The code of a device that a signed-in person enters. */
@@ -167,6 +176,9 @@ const OWN_RECORDS = 10;
 
 /** The limits of mail over all callers. */
 const MAIL_TOTALS: ReadonlySet<string> = new Set<LimitName>(["mail.recipient", "mail.recipientDaily"]);
+
+/** The only bucket of a limit over everybody. */
+const ALL = "all";
 
 /** Stands for all names that no client has. A `client_id` has no space. */
 const NO_CLIENT = "no client";
@@ -353,6 +365,16 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
       consume([bucket("signIn.passkeys", interaction), ...perCaller("signIn.address", address)]),
     trip: ({ about, address }) =>
       consume([bucket("trips.owner", about), ...perCaller("trips.address", address)]),
+    document: ({ sub, address, origin }) =>
+      consume(
+        sub === undefined
+          ? [
+              ...perCaller("documents.caller", address),
+              bucket("documents.origin", origin),
+              bucket("documents.strangers", ALL),
+            ]
+          : [bucket("documents.account", sub), bucket("documents.accounts", ALL)],
+      ),
     deviceRequest: ({ client, address }) => consume(perCaller("deviceRequests", address, client)),
     deviceCode: ({ sub, address }) =>
       consume([bucket("deviceCodes.account", sub), ...perCaller("deviceCodes.address", address)]),

@@ -44,6 +44,11 @@ const PUSHED: RateLimit = { points: 1, seconds: 120 };
 /** How often one account, or one registration, may learn that a username is taken. */
 const USERNAMES: RateLimit = { points: 10, seconds: 3_600 };
 
+/** Fetching what a request names makes a request to somebody else. */
+const DOCUMENTS: RateLimit = { points: 20, seconds: 900 };
+const DOCUMENTS_OF_ORIGIN: RateLimit = { points: 60, seconds: 3_600 };
+const ALL_DOCUMENTS: RateLimit = { points: 300, seconds: 3_600 };
+
 /** Each makes a record that is kept for a day. */
 const IDEMPOTENCY_KEYS: RateLimit = { points: 10_000, seconds: 86_400 };
 
@@ -320,6 +325,44 @@ const LIMITS = {
     failuresOnly: false,
     rule: (): RateLimit => NEW_PASSWORDS,
     about: ["subject"],
+  },
+  "documents.account": {
+    counts: "Documents of unregistered clients that are fetched for the first time",
+    per: "account",
+    failuresOnly: false,
+    rule: (): RateLimit => DOCUMENTS,
+    about: [],
+  },
+  "documents.accounts": {
+    counts: "Documents of unregistered clients that are fetched for the first time",
+    per: "nothing: all accounts together",
+    failuresOnly: false,
+    rule: (): RateLimit => ALL_DOCUMENTS,
+    about: [],
+  },
+  "documents.caller": {
+    counts:
+      "Documents of unregistered clients that are fetched for the first time, for nobody who is signed in",
+    per: "caller",
+    failuresOnly: false,
+    rule: (): RateLimit => DOCUMENTS,
+    about: ["address"],
+  },
+  "documents.origin": {
+    counts:
+      "Documents of unregistered clients that are fetched for the first time, for nobody who is signed in",
+    per: "origin of the document",
+    failuresOnly: false,
+    rule: (): RateLimit => DOCUMENTS_OF_ORIGIN,
+    about: [],
+  },
+  "documents.strangers": {
+    counts:
+      "Documents of unregistered clients that are fetched for the first time, for nobody who is signed in",
+    per: "nothing: all callers together",
+    failuresOnly: false,
+    rule: (): RateLimit => ALL_DOCUMENTS,
+    about: [],
   },
   usernames: {
     counts: "Answers that a username is taken",

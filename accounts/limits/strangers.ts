@@ -70,9 +70,8 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
   removal: PERSON,
   "document-block": OPERATOR,
   document: {
-    by: "a request of a client that nobody has registered, where `clients.metadataDocuments` allows its address",
-    limits: [],
-    bound: "10,000 copies without a grant of at most 16 KiB; a day",
+    needs:
+      "a document at an address that `clients.metadataDocuments` allows; at most 10,000 copies without a grant are kept, for a day",
   },
   "administration-token": OPERATOR,
   "operator-confirmation": OPERATOR,

@@ -59,7 +59,11 @@ export async function loadGrant(ctx: KoaContextWithOIDC): Promise<Grant | undefi
   const { atProvider } = (ctx.oidc.session ?? {}) as SessionGeneration;
   const person = { account: (account as OidcAccount).record, ...(atProvider && { atProvider }) };
   const grant = newGrant(provider, person, record, apis);
-  const consented = consentOf((account as OidcAccount).record, record.client_id);
+  // Nobody has registered such a client: each of its grants takes an answer of its own.
+  const isAnswered = record.document === undefined || ctx.oidc.result?.consent !== undefined;
+  const consented = isAnswered
+    ? consentOf((account as OidcAccount).record, record.client_id)
+    : { scopes: [], claims: [] };
   for (const [identifier, api] of apis) {
     const allowed = record.first_party
       ? ctx.oidc.requestParamScopes

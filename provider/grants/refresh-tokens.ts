@@ -53,6 +53,9 @@ function requestedScope(ctx: Context, token: Artifact | undefined): string {
 
 type Services = Pick<ProviderServices, "configuration" | "accounts" | "clients" | "units" | "cleanup">;
 
+/** The longest life of a refresh token of a client that nobody has registered. */
+const MAX_UNREGISTERED_SECONDS = 30 * 24 * 60 * 60;
+
 export class RefreshTokens {
   readonly #services: Services;
   readonly #apis: Pick<ApiTokens, "choose" | "resourceServer">;
@@ -106,7 +109,11 @@ export class RefreshTokens {
   lifetime(ctx: Context | undefined): number {
     const { lifetimes, clock } = this.#services.configuration;
     const rotated = ctx?.oidc.entities.RotatedRefreshToken;
-    if (ctx === undefined || rotated === undefined) return lifetimes.refreshToken;
+    const isRegistered = ctx === undefined || clientRecord(ctx.oidc.client).document === undefined;
+    const first = isRegistered
+      ? lifetimes.refreshToken
+      : Math.min(lifetimes.refreshToken, MAX_UNREGISTERED_SECONDS);
+    if (ctx === undefined || rotated === undefined) return first;
     const { sliding, maxAge } = this.rules(ctx);
     if (!sliding || rotated.iiat === undefined) return Math.max(1, rotated.remainingTTL);
     const left = rotated.iiat + maxAge - seconds(clock);
