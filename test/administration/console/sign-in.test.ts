@@ -312,8 +312,11 @@ describe("a form counts", () => {
   });
 
   it("at no address without its own token, whatever the page and the action [D-ADM-121]", async () => {
-    const { configuration } = console.running.service;
-    const parts = { configuration } as Parameters<typeof supportLooks>[0] & Parameters<typeof ownPages>[0];
+    const { storage, service } = console.running;
+    const parts = { configuration: service.configuration, storage, clients: {} } as Parameters<
+      typeof supportLooks
+    >[0] &
+      Parameters<typeof ownPages>[0];
     const looks = { ...LOOKS, ...supportLooks(parts) };
     const pages = [...ownPages(parts), ...derivedPages(TABLES, looks)].filter(
       ({ post }) => post !== undefined,
