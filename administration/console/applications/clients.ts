@@ -204,9 +204,11 @@ export const CLIENTS: Look = {
  * Nobody has the verifier of its challenge: a code that goes astray is of no use.
  */
 function tryOf({ t, configuration }: ConsoleRequest, client: Client): NonNullable<RecordParts["links"]> {
-  const { client_id, disabled, grant_types, redirect_uris } = client;
+  const { client_id, disabled, grant_types, profile, redirect_uris } = client;
   const redirect_uri = redirect_uris.find((each) => /^https?:/.test(each));
-  if (disabled || redirect_uri === undefined || !grant_types.includes("authorization_code")) return [];
+  // With FAPI 2.0, a request comes from the application itself.
+  if (disabled || profile === "fapi2" || redirect_uri === undefined) return [];
+  if (!grant_types.includes("authorization_code")) return [];
   const deployment = deploymentOf(configuration);
   const query = new URLSearchParams({
     client_id,
