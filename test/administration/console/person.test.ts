@@ -162,7 +162,7 @@ describe("the page of a person", () => {
         actor: { kind: "account", id: sub },
         action: "sign_in",
         subject: sub,
-        client: "sign-in-service.account",
+        client: { client_id: "sign-in-service.account", services: [] },
         detail: { amr },
       });
     }
