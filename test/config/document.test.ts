@@ -73,11 +73,11 @@ describe("docs/configuration.md", () => {
 
   it("has a row with type, default and meaning for every key, by its full path", () => {
     const table = rows(document, "all keys");
-    const empty = new Set(["deployments", "keys", "interactions.theme", "interactions.links"]);
+    const empty = new Set(["clients", "deployments", "keys", "interactions.theme", "interactions.links"]);
     const withDefaults = leaves(defaults, "").filter((path) => !empty.has(path));
     expect(withDefaults.filter((path) => !table.has(path))).toEqual([]);
     const others =
-      "deployments.oauth2.url artifacts keys.secrets mail mail.from cookies.domain stripPrefix logger clock mailer fetch";
+      "deployments.oauth2.url clients.metadataDocuments.allow artifacts keys.secrets mail mail.from cookies.domain stripPrefix logger clock mailer fetch";
     expect(others.split(" ").filter((path) => !table.has(path))).toEqual([]);
     const holes = [...table].filter(
       ([, cells]) => cells.length !== 3 || cells.some((cell) => cell === "" || cell === "none: "),

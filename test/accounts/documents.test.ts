@@ -1,0 +1,75 @@
+/** What the documents of clients that nobody has registered may say, and at which addresses they may be. */
+import { describe, expect, it } from "@jest/globals";
+import { readDocument } from "../../accounts/documents/document.ts";
+import { documentAddressProblem } from "../../config/clients.ts";
+
+const CLIENT = "https://tool.example/client.json";
+const DOCUMENT = { client_id: CLIENT, redirect_uris: ["http://127.0.0.1/callback"] };
+
+it.each([
+  "http://tool.example/client.json",
+  "https://tool.example",
+  "https://tool.example/",
+  "https://tool.example/a?b",
+  "https://tool.example/a?",
+  "https://tool.example/a#b",
+  "https://tool.example/a#",
+  "https://user@tool.example/a",
+  "https://tool.example/a/../b",
+  "https://tool.example/%2e%2e/b",
+  "https://TOOL.example/a",
+  "https://tool.example:443/a",
+  "https://tool.example./a",
+  "https://0x7f000001/a",
+  "https://tool.example\\a",
+  `https://tool.example/${"a".repeat(500)}`,
+])("no document is at %s [D-DOC-3]", (address) => {
+  expect(documentAddressProblem(address)).toBeDefined();
+});
+
+describe("a document", () => {
+  it.each<[string, unknown, string]>([
+    ["is a list", [], "form"],
+    ["is of another client", { ...DOCUMENT, client_id: `${CLIENT}/` }, "other_client"],
+    ["has a secret", { ...DOCUMENT, client_secret: "x" }, "secret"],
+    ["wants a secret", { ...DOCUMENT, token_endpoint_auth_method: "client_secret_post" }, "secret"],
+    ["wants TLS", { ...DOCUMENT, token_endpoint_auth_method: "tls_client_auth" }, "authentication"],
+    ["has no key", { ...DOCUMENT, token_endpoint_auth_method: "private_key_jwt" }, "keys"],
+    [
+      "has its keys elsewhere",
+      {
+        ...DOCUMENT,
+        token_endpoint_auth_method: "private_key_jwt",
+        jwks_uri: "https://evil.example/keys",
+      },
+      "keys",
+    ],
+    [
+      "has no address that counts",
+      {
+        ...DOCUMENT,
+        redirect_uris: [
+          "https://evil.example/",
+          "http://localhost.evil.example/",
+          "javascript:alert(1)",
+          "http://10.0.0.1/",
+          1,
+        ],
+      },
+      "addresses",
+    ],
+    ["has no addresses", { client_id: CLIENT }, "addresses"],
+  ])("that %s makes no client [D-DOC-3]", (_what, document, fault) => {
+    expect(() => readDocument(CLIENT, document, [])).toThrow(expect.objectContaining({ fault }));
+  });
+
+  it("decides a name without marks and controls, and nothing that is not listed [D-DOC-3]", () => {
+    const client_name = `A\u202e  To\u0000ol\n${"x".repeat(10_000)}`;
+    const read = readDocument(
+      CLIENT,
+      { ...DOCUMENT, client_name, logo_uri: "https://x.example", scope: "openid" },
+      [],
+    );
+    expect(read).toEqual({ name: `A Tool ${"x".repeat(53)}`, redirect_uris: DOCUMENT.redirect_uris });
+  });
+});
