@@ -74,14 +74,13 @@ export function unregisteredStep(
       return fields;
     }
     exchange.api = found;
-    const asked = await documents.ask(url, {
-      address,
-      async sub() {
-        if (!seesPerson) return undefined;
-        const { req, res } = ctx;
-        return (await findSignedIn({ req, res, secure: deployment.secure }))?.account.sub;
-      },
-    });
+    const sub = async (): Promise<string | undefined> => {
+      if (!seesPerson) return undefined;
+      const { req, res } = ctx;
+      return (await findSignedIn({ req, res, secure: deployment.secure }))?.account.sub;
+    };
+    // A slow document holds up nobody else.
+    const asked = await exchange.outside(() => documents.ask(url, { address, sub }));
     if (asked.kind === "unknown") throw unknown;
     if (asked.kind === "fault") throw badRequest("invalid_client", asked.error.message);
     if (asked.kind === "wait") {
