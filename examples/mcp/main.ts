@@ -28,6 +28,8 @@ await directory.apis.put(RESOURCE, {
   // Whoever has an account has notes.
   assign: true,
   introspection: [client_id],
+  // VS Code and Claude Code, whose documents mcp.json allows.
+  unregistered: ["notes:read", "notes:write"],
 });
 if ((await clients.find("agent")) === undefined) {
   await clients.register({

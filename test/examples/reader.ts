@@ -29,7 +29,7 @@ export function stepsOf(document: string): readonly Step[] {
 }
 
 /** What a reader fills in. */
-const VALUE = /\b(?:SUB|CODE|CLIENT_SECRET|API_SECRET|JOB_SECRET|ACCESS_TOKEN)\b(?!=)/gu;
+const VALUE = /\b(?:SUB|CODE|CLIENT_SECRET|API_SECRET|JOB_SECRET|NOTES_SECRET|ACCESS_TOKEN)\b(?!=)/gu;
 
 /** The ports of the documents. */
 const PORTS = ["3000", "3001", "3002", "3003", "5173"];

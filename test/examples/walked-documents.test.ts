@@ -69,8 +69,8 @@ function startOf(document: string, as: string): Start {
   };
 }
 
-it("A page, an API, a job and a command-line program are clients of that service", async () => {
-  for (const document of ["browser-applications", "apis", "native-applications"]) {
+it("A page, an API, a job, an MCP server and a command-line program are clients of that service", async () => {
+  for (const document of ["browser-applications", "apis", "agents", "native-applications"]) {
     const steps = stepsOf(document);
     expect([document, steps.length > 0]).toEqual([document, true]);
     for (const step of steps) await reader.follow(step);
@@ -89,11 +89,18 @@ it("A page, an API, a job and a command-line program are clients of that service
   const job = start("examples/machine/job.ts", startOf("apis", "job.ts"));
   expect([await job.ended, job.output()]).toEqual([0, expect.stringMatching(/^200 .*First article/)]);
 
+  // Both have the port 3001.
+  await api.stop();
+  const mcp = start("examples/mcp/server.ts", startOf("agents", "server.ts"));
+  reader.keep(mcp);
+  const [, address = ""] = await mcp.until(/The MCP server is at (\S+)/);
+  expect((await fetch(address, { method: "POST" })).status).toBe(401);
+
   const program = start("examples/cli-login/loopback.ts", startOf("native-applications", "loopback.ts"));
   reader.keep(program);
-  const [address = ""] = await program.until(/http:\S+/);
-  const { searchParams } = new URL(address);
-  await fetch(await signedIn(address, searchParams.get("redirect_uri") ?? ""));
+  const [location = ""] = await program.until(/http:\S+/);
+  const { searchParams } = new URL(location);
+  await fetch(await signedIn(location, searchParams.get("redirect_uri") ?? ""));
   expect([await program.ended, program.output()]).toEqual([
     0,
     expect.stringContaining("Signed in as ada@example.com"),
