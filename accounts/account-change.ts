@@ -225,7 +225,7 @@ export class AccountWriter {
     const { grantable, fields } = this.#services;
     const known = fields.rows.flatMap(({ name, isAttribute }) => (isAttribute ? [name] : []));
     return Object.fromEntries(
-      Object.entries(consents).map(([clientId, { scopes, claims, attributes = [], apis }]) => [
+      Object.entries(consents).map(([clientId, { scopes, claims, attributes = [], apis, document }]) => [
         clientId,
         {
           scopes: among(grantable.scopes, scopes),
@@ -233,6 +233,7 @@ export class AccountWriter {
           ...(attributes.length > 0 && { attributes: among(known, attributes) }),
           // Bounded by what the client may ask for.
           ...(apis !== undefined && { apis }),
+          ...(document !== undefined && { document }),
         },
       ]),
     );

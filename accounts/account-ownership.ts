@@ -189,6 +189,11 @@ export function createNotices({
   return {
     deviceConnected: (account: AccountRecord, client: string) =>
       notice("device-connected", account, { client }),
+    /** @param allowed what the person has allowed a client that nobody has registered. */
+    documentAllowed: (
+      account: AccountRecord,
+      allowed: Readonly<Record<"host" | "how" | "api" | "scopes", string>>,
+    ) => notice("document-allowed", account, allowed),
     passwordChanged: (account: AccountRecord) => notice("password-changed", account),
     /** To both addresses, unless they differ only in spelling. @param undo the link for the old one. */
     addressChanged: (before: AccountRecord, after: AccountRecord, undo?: string) =>

@@ -1,9 +1,10 @@
 /** What the other parts of the service ask of accounts, besides the operations on them. */
 import type { RecordData } from "../adapters/record-store.ts";
 import type { Caller, ClientThen } from "../records/audit/audit-event.ts";
-import type { AccountRecord, ClientRecord, Consent } from "../records/directory/directory.ts";
+import type { AccountRecord, ApiRecord, ClientRecord, Consent } from "../records/directory/directory.ts";
 import type { Transaction } from "../records/records.ts";
 import type { ImportedAccount, NewAccount } from "./account-schema.ts";
+import type { RedirectKind } from "./documents/document.ts";
 import type { SignInName } from "./names.ts";
 import type { PersonFields } from "./profile-fields.ts";
 import type { SeedMark } from "./seed-marks.ts";
@@ -44,6 +45,16 @@ interface SignInGenerations {
 
 /** A consent that a person gives a client, and the `sessions_generation` of the session in which they give it. */
 interface NewConsent extends Consent {
+  readonly sessionsGeneration: number;
+}
+
+/** What a person allows a client that nobody has registered. */
+interface NewlyAllowedDocument {
+  readonly client: Pick<ClientRecord, "client_id" | "document">;
+  readonly api: ApiRecord;
+  readonly scopes: readonly string[];
+  /** Where the answer goes. */
+  readonly how: RedirectKind;
   readonly sessionsGeneration: number;
 }
 
@@ -155,6 +166,17 @@ export interface AccountInternals extends FactorChanges, IdentityChanges, Accoun
     consent: NewConsent,
     caller: Caller,
   ): Promise<AccountRecord>;
+  /**
+   * Stores what a person has allowed a client that nobody has registered, in place of what it was allowed before, and sends mail about
+   * the first grant of its host.
+   * @throws ConditionFailed when the account was deleted, the session has ended, or the client is gone.
+   */
+  allowDocument(sub: string, allowed: NewlyAllowedDocument, caller: Caller): Promise<void>;
+  /**
+   * Ends all codes and tokens of a client that nobody has registered, and forgets what it was allowed.
+   * @param id its name in records. @returns `false` if it was allowed nothing.
+   */
+  endDocument(sub: string, id: string, caller: Caller): Promise<boolean>;
   /**
    * Records that the person connects a device, with the consent if its client is a third party, and sends mail about
    * it. Call it before the device can get tokens: a crash in between may send one mail too many, but never loses one.

@@ -227,7 +227,7 @@ export function createAccounts(
     ...facade(accounts, { ...operations, ...createAccountData(operations, services) }),
     ...access.internals,
     ...ownership.internals,
-    ...createConsents(writer, directory, notices.deviceConnected),
+    ...createConsents(writer, services, notices),
     ...signIns,
     ...secondFactors.internals,
     ...identities.internals,

@@ -3,6 +3,7 @@
  * session or grant carries the values that were current when it was made; it is refused when one of them differs.
  */
 import type { AccountRecord } from "../records/directory/directory.ts";
+import { isDocumentId } from "../records/directory/document-kinds.ts";
 import { ownValue, withEntry } from "../core/untrusted-keys.ts";
 
 /** The values of one account at one client of one service. */
@@ -24,9 +25,14 @@ export function generationsOf(record: AccountRecord, clientId: string, service: 
     sessions: record.sessions_generation,
     tokens: record.tokens_generation,
     service: service === null ? 0 : generationAt(record.service_generations, service),
-    client: generationAt(record.client_generations, clientId),
+    client: isDocumentId(clientId)
+      ? (ownValue(record.consents, clientId)?.document?.begun ?? NOT_ALLOWED)
+      : generationAt(record.client_generations, clientId),
   };
 }
+
+/** Of a client that nobody has registered: without the consent of the person nothing of it is valid. */
+const NOT_ALLOWED = -1;
 
 /** The value of one key; 0 until it is raised for the first time. */
 export function generationAt(generations: Readonly<Record<string, number>>, key: string): number {

@@ -3,6 +3,7 @@ import { type Accounts, accounts } from "../accounts/operations/accounts.ts";
 import { apis } from "../accounts/operations/apis.ts";
 import { type AuditLog, audit } from "../accounts/operations/audit.ts";
 import { type Clients, clients } from "../accounts/operations/clients.ts";
+import { type DocumentClients, documents } from "../accounts/operations/documents.ts";
 import { groups, portals, services } from "../accounts/operations/directory.ts";
 import { health, shownHealth } from "../accounts/operations/health.ts";
 import { type Invitations, type Invites, invitations } from "../accounts/operations/invitations.ts";
@@ -30,6 +31,7 @@ export const TABLES = {
   groups,
   portals,
   apis,
+  documents,
   receivers,
   deliveries,
   audit,
@@ -46,6 +48,7 @@ export interface Calls {
   readonly invitations: Invitations;
   readonly clients: Clients;
   readonly directory: Directory;
+  readonly documents: DocumentClients;
   readonly notifications: Notifications;
   readonly audit: AuditLog;
   readonly keys: Keys;
@@ -63,6 +66,7 @@ export const CALLS: { readonly [N in Noun]: (service: Calls) => object } = {
   groups: ({ directory }) => directory.groups,
   portals: ({ directory }) => directory.portals,
   apis: ({ directory }) => directory.apis,
+  documents: (service) => service.documents,
   receivers: ({ notifications }) => receiversOf(notifications),
   deliveries: ({ notifications }) => deliveriesOf(notifications),
   audit: (service) => service.audit,

@@ -27,7 +27,8 @@ export function documentAddressProblem(address: string): string | undefined {
 const ENTRY_FORM =
   "an origin such as `https://vscode.dev`, or the address of a document such as `https://claude.ai/oauth/client.json`";
 
-const isEntry = (value: string): boolean =>
+/** Whether it is an origin, or the address of a document. */
+export const isDocumentEntry = (value: string): boolean =>
   (value.startsWith("https:") && isOrigin(value)) || documentAddressProblem(value) === undefined;
 
 const MAX_ENTRIES = 1_000;
@@ -61,7 +62,9 @@ const metadataDocuments = section({
   allow: described(
     z.union([
       z.literal("any"),
-      list(text(MAX_DOCUMENT_ADDRESS, isEntry, ENTRY_FORM), 1).refine((all) => all.length <= MAX_ENTRIES),
+      list(text(MAX_DOCUMENT_ADDRESS, isDocumentEntry, ENTRY_FORM), 1).refine(
+        (all) => all.length <= MAX_ENTRIES,
+      ),
     ]),
     { form: `\`"any"\`, or a list of 1 to ${MAX_ENTRIES} different entries, each ${ENTRY_FORM}` },
   ),

@@ -417,17 +417,23 @@ export function createSignInProtocol(
       const account = found && (await sessionAccount(found));
       if (!account) throw new ConditionFailed("the sign-in has ended");
       const { sub, sessions_generation: sessionsGeneration } = account;
-      const client = await clients.record(text(found.params["client_id"]) ?? "");
-      const named = client === undefined ? [] : await requestedApis(client, found.params, directory);
+      const clientId = text(found.params["client_id"]) ?? "";
+      const client = await clients.record(clientId);
       if (client === undefined) throw new ConditionFailed("the client is gone");
-      const apis = allowedApis(named);
-      const access = supported.accessIn(found.params);
-      const attributes = client === undefined ? [] : supported.readBy(client).attributesIn(access);
-      const consent = { ...access, attributes, apis, sessionsGeneration };
-      if (client.document !== undefined && !(await documents?.granted(client.client_id)))
-        throw new ConditionFailed("the client is gone");
+      const named = await requestedApis(client, found.params, directory);
       const caller = callerOf(ctx, { kind: "account", id: sub });
-      await accounts.rememberConsent(sub, clientNow(client), consent, caller);
+      const unregistered = documents?.shown(client, found.params["redirect_uri"]);
+      const [only] = named;
+      if (unregistered) {
+        if (only === undefined) throw new ConditionFailed("the API is gone");
+        const allowed = { client, ...only, how: unregistered.how, sessionsGeneration };
+        await accounts.allowDocument(sub, allowed, caller);
+      } else {
+        const access = supported.accessIn(found.params);
+        const attributes = supported.readBy(client).attributesIn(access);
+        const consent = { ...access, attributes, apis: allowedApis(named), sessionsGeneration };
+        await accounts.rememberConsent(sub, clientNow(client), consent, caller);
+      }
       // The account holds what was allowed; the result only says that the person has answered.
       return finish(ctx, { consent: {} }, true);
     },

@@ -83,9 +83,9 @@ export function createAccountServices(
     cleanup,
     webhooks,
   };
-  const accounts = createAccounts(below);
   const { metadataDocuments } = configuration.clients;
   const documents = metadataDocuments && createDocuments?.(below, metadataDocuments);
+  const accounts = createAccounts({ ...below, documents });
   const clients = createClients({ ...below, accounts, documents });
   const directory = createDirectory(below);
   return { ...below, accounts, clients, documents, directory };

@@ -17,6 +17,8 @@ import type { Invitations, Invites } from "../accounts/operations/invitations.ts
 import { createKeys, loadServiceKeys } from "../accounts/keys/service-keys.ts";
 import type { Keys, SigningKey } from "../accounts/operations/keys.ts";
 import type { Operators } from "../accounts/operations/operators.ts";
+import type { DocumentClients } from "../accounts/operations/documents.ts";
+import { createDocumentClients } from "../accounts/documents/document-clients.ts";
 import type { Tokens } from "../accounts/operations/tokens.ts";
 import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
 import { createRequestLog } from "../compat/request-log.ts";
@@ -55,6 +57,8 @@ export interface SignInService {
   readonly accounts: Accounts & Invites;
   /** Invitations to make an account. `accounts.invite` makes one. */
   readonly invitations: Invitations;
+  /** Clients that nobody has registered, if the configuration lets some ask. */
+  readonly documents: DocumentClients;
   readonly clients: Clients;
   readonly directory: Directory;
   /** Notifications: delivered and waiting ones, and operations on them. */
@@ -308,6 +312,7 @@ async function build(
       invitations: { list, find, send, withdraw },
       clients,
       directory,
+      documents: createDocumentClients(below),
       notifications: notifier.notifications,
       audit: createAuditLog(base),
       keys: createKeys(keys, () => storage.secrets.read()),

@@ -210,6 +210,10 @@ function hasUnseenAttribute({ oidc }: KoaContextWithOIDC, claims: Claims): boole
   return requested.some((name) => !attributes.includes(name));
 }
 
+/** Every request of a client that nobody has registered asks the person: what was allowed before holds for its own grant only. */
+const isAskedAlways = ({ oidc: { client, result } }: KoaContextWithOIDC): boolean =>
+  client !== undefined && clientRecord(client).document !== undefined && result?.consent === undefined;
+
 /**
  * Any application on a device can claim a loopback or private-use address, and then ask for a code with somebody else's
  * `client_id` (RFC 8252 section 8.6). So nothing goes there unless the person has done something in this very interaction: a
@@ -311,6 +315,11 @@ export function signInPolicy({
         "consent_required",
         (ctx) => hasUnseenAttribute(ctx, claims),
       ),
+    );
+  policy
+    .get("consent")
+    ?.checks.add(
+      new Check("unregistered", "nobody has registered the client", "consent_required", isAskedAlways),
     );
   // oidc-provider asks native clients for consent each time. What they need is the prompt `continue`.
   policy.get("consent")?.checks.remove("native_client_prompt");

@@ -1,18 +1,32 @@
 /** Consents: what a person has allowed third-party clients, stored on the account. */
 import { type Caller, clientNow, type ClientThen } from "../../records/audit/audit-event.ts";
-import type { AccountRecord, Consent } from "../../records/directory/directory.ts";
-import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
+import type {
+  AccountRecord,
+  ApiRecord,
+  Consent,
+  ConsentDocument,
+} from "../../records/directory/directory.ts";
+import { type Clock, seconds } from "../../core/clock.ts";
 import { ConditionFailed } from "../../core/errors.ts";
 import { ownValue, withEntry, withoutEntries } from "../../core/untrusted-keys.ts";
-import type { Ref } from "../../adapters/record-store.ts";
 import { CLIENT } from "../../records/directory/directory-kinds.ts";
-import { DOCUMENT, isDocumentId } from "../../records/directory/document-kinds.ts";
-import type { NewMail } from "../../records/people/mail-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
 import type { AccountInternals } from "../account.ts";
 import type { AccountWriter } from "../account-change.ts";
+import type { Notices } from "../account-ownership.ts";
+import type { AccountServices } from "../services.ts";
+
+/** What an account allows a client that nobody has registered. */
+export interface AllowedDocument {
+  /** The name of the client in records. */
+  readonly id: string;
+  readonly document: ConsentDocument;
+  readonly apis: NonNullable<Consent["apis"]>;
+}
 
 const PAGE = 1000;
+/** Clients that nobody has registered and that one account allows something. The one that was allowed first gives way. */
+const MAX_DOCUMENTS = 100;
 
 /** The consent that the account has given the client so far. */
 export function consentOf(record: Pick<AccountRecord, "consents">, clientId: string): Consent {
@@ -29,27 +43,50 @@ function withApis(earlier: Consent["apis"], added: Consent["apis"]): Pick<Consen
   return apis === undefined ? {} : { apis };
 }
 
+/** What the API says about these scopes. */
+const labelsOf = ({ scopes: texts }: ApiRecord, scopes: readonly string[]): string =>
+  scopes.map((scope) => ownValue(texts, scope) ?? scope).join("; ");
+
+const gone = (): ConditionFailed => new ConditionFailed("the client is no longer known");
+
 function sessionEnded(): ConditionFailed {
   return new ConditionFailed("the session ended before the consent was stored");
 }
 
-/** Removed clients that the account still has consents for. */
+/** The host that people are shown of a client that nobody has registered. */
+export const hostOf = ({ url }: Pick<ConsentDocument, "url">): string => new URL(url).host;
+
+/** What the account allows clients that nobody has registered, as long as their grants can be alive. */
+export function allowedDocuments(
+  { consents }: Pick<AccountRecord, "consents">,
+  clock: Clock,
+): readonly AllowedDocument[] {
+  return Object.entries(consents).flatMap(([id, { document, apis = {} }]) =>
+    document === undefined || document.until <= seconds(clock) ? [] : [{ id, document, apis }],
+  );
+}
+
+/** Clients that the account has consents for, but that were removed; if nobody has registered them, those that are over. */
 async function removedClients(
   tx: Transaction,
   { consents }: AccountRecord,
   clientId: string,
+  clock: Clock,
 ): Promise<ReadonlySet<string>> {
-  const others = Object.keys(consents).filter((id) => id !== clientId);
-  const refs = others.map((id): Ref => (isDocumentId(id) ? DOCUMENT.ref(id) : CLIENT.ref(id)));
-  const found = await tx.peekAll(refs);
+  const living = new Set(allowedDocuments({ consents }, clock).map(({ id }) => id));
+  const others = Object.keys(consents).filter((id) => id !== clientId && !living.has(id));
+  const found = await tx.peekAll(others.map((id) => CLIENT.ref(id)));
   return new Set(others.filter((_id, index) => found[index] === undefined));
 }
 
 export function createConsents(
   writer: AccountWriter,
-  directory: DirectoryRecords,
-  mailAboutDevice: (account: AccountRecord, client: string) => readonly NewMail[],
-): Pick<AccountInternals, "rememberConsent" | "connectDevice" | "forgetConsents"> {
+  { storage: { directory }, clock, documents }: Pick<AccountServices, "storage" | "clock" | "documents">,
+  notices: Pick<Notices, "deviceConnected" | "documentAllowed">,
+): Pick<
+  AccountInternals,
+  "rememberConsent" | "allowDocument" | "endDocument" | "connectDevice" | "forgetConsents"
+> {
   async function forgetConsent(sub: string, client: ClientThen, caller: Caller): Promise<void> {
     await writer.change(sub, caller, (before) => {
       if (before === undefined || !Object.hasOwn(before.consents, client.client_id)) return undefined;
@@ -65,9 +102,8 @@ export function createConsents(
     client: string,
     { scopes, claims, attributes = [], apis }: Consent,
   ): Promise<AccountRecord["consents"]> {
-    const removed = await removedClients(tx, before, client);
-    // What a person allows a client that nobody has registered is what the page has just said.
-    const earlier = isDocumentId(client) ? { scopes: [], claims: [] } : consentOf(before, client);
+    const removed = await removedClients(tx, before, client, clock);
+    const earlier = consentOf(before, client);
     const consent = {
       scopes: [...earlier.scopes, ...scopes],
       claims: [...earlier.claims, ...claims],
@@ -90,6 +126,71 @@ export function createConsents(
       return record;
     },
 
+    async allowDocument(sub, { client, api, scopes, how, sessionsGeneration }, caller) {
+      const { client_id: id, document } = client;
+      if (documents === undefined || document === undefined) throw gone();
+      const { url } = document;
+      const host = hostOf(document);
+      await writer.change(sub, caller, async (before, tx) => {
+        if (before?.sessions_generation !== sessionsGeneration) throw sessionEnded();
+        const living = allowedDocuments(before, clock);
+        const known = living.find((each) => each.id === id);
+        // What is read and written here of the client is one commit with the consent: a client that is gone by then gets none.
+        const until = await documents.granted(tx, id, { isNew: known === undefined });
+        if (until === undefined) throw gone();
+        const removed = await removedClients(tx, before, id, clock);
+        const consent: Consent = {
+          scopes: [],
+          claims: [],
+          apis: { [api.identifier]: [...scopes] },
+          document: {
+            url,
+            since: seconds(clock),
+            begun: known?.document.begun ?? Math.floor(clock.now()),
+            until: Math.floor(until / 1000),
+          },
+        };
+        // One that is forgotten ends with it.
+        const tooMany = living
+          .filter((each) => each !== known)
+          .toSorted((one, other) => other.document.since - one.document.since)
+          .slice(MAX_DOCUMENTS - 1)
+          .map((each) => each.id);
+        const left = withoutEntries(before.consents, new Set([...removed, ...tooMany]));
+        const consents = withEntry(left, id, consent);
+        const isNewHost = !living.some((each) => hostOf(each.document) === host);
+        const mails = isNewHost
+          ? notices.documentAllowed(before, { host, how, api: api.name, scopes: labelsOf(api, scopes) })
+          : [];
+        return {
+          action: "account.consented",
+          record: { ...before, consents },
+          client: { client_id: id, services: [] },
+          detail: { host },
+          mails,
+        };
+      });
+    },
+
+    async endDocument(sub, id, caller) {
+      const { changed } = await writer.change(sub, caller, (before) => {
+        const document = before && ownValue(before.consents, id)?.document;
+        if (before === undefined || document === undefined) return undefined;
+        const record = {
+          ...before,
+          // Its generation is in the consent.
+          consents: withoutEntries(before.consents, new Set([id])),
+        };
+        return {
+          action: "account.tokens_revoked",
+          record,
+          client: { client_id: id, services: [] },
+          detail: { host: hostOf(document) },
+        };
+      });
+      return changed;
+    },
+
     async connectDevice(sub, { client, consent, sessionsGeneration }, caller) {
       await writer.change(sub, caller, async (before, tx) => {
         if (before?.sessions_generation !== sessionsGeneration) throw sessionEnded();
@@ -100,7 +201,7 @@ export function createConsents(
           action: "account.device_connected",
           record: { ...before, ...consents },
           client: clientNow(client),
-          mails: mailAboutDevice(before, client.name),
+          mails: notices.deviceConnected(before, client.name),
         };
       });
     },

@@ -50,21 +50,21 @@ export interface KeptDocuments {
     readonly limit: number;
     readonly after?: string | undefined;
   }): Promise<{ readonly items: readonly KeptDocument[]; readonly next?: string }>;
-  /** All blocks. */
+  /** All blocks that are in force. */
   blocks(): Promise<readonly StoredDocumentBlock[]>;
   /**
-   * Blocks the client at an address, or all of an origin: codes, refresh and opaque tokens end at once.
-   * @param beside what else is written in the transaction.
+   * Blocks the client at an address, or all of an origin: codes, refresh and opaque tokens end with the commit.
    * @returns whether it was not blocked before.
    */
-  block(what: string, caller: Caller, beside?: (tx: Transaction) => void): Promise<boolean>;
+  block(address: string, caller: Caller): Promise<boolean>;
   /** What ended stays ended. @returns whether it was blocked. */
-  unblock(what: string, caller: Caller, beside?: (tx: Transaction) => void): Promise<boolean>;
+  unblock(address: string, caller: Caller): Promise<boolean>;
   /**
    * Notes that a person has allowed the client something: its copy is kept as long as the grant may live.
-   * @returns whether there is a copy.
+   * @param isNew whether it is another person.
+   * @returns until when, in milliseconds since the epoch; `undefined` if there is no such client, or it is blocked.
    */
-  granted(id: string): Promise<boolean>;
+  granted(tx: Transaction, id: string, person: { readonly isNew: boolean }): Promise<number | undefined>;
   /** Keeps what was fetched. @returns `undefined` if the address is blocked. */
   keep(url: string, content: DocumentContent, fresh: Freshness): Promise<StoredDocument | undefined>;
 }

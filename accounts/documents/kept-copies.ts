@@ -1,7 +1,9 @@
 /** Clients that nobody has registered: each describes itself in a document at its `client_id`, of which a copy is kept. */
-import { documentAddressProblem, type DocumentSettings, needsName } from "../../config/clients.ts";
-import { isOrigin } from "../../config/admin.ts";
+import { type DocumentSettings, isDocumentEntry, needsName } from "../../config/clients.ts";
+import { seconds } from "../../core/clock.ts";
 import { InvalidArgument } from "../../core/errors.ts";
+import type { Caller } from "../../records/audit/audit-event.ts";
+import type { Transaction } from "../../records/records.ts";
 import type { ClientRecord } from "../../records/directory/directory.ts";
 import { newTokensEpoch } from "../../records/directory/directory-kinds.ts";
 import {
@@ -21,9 +23,6 @@ import type { AccountServices } from "../services.ts";
 
 /** A refresh token of such a client lives at most this long. */
 export const MAX_REFRESH_SECONDS = 30 * 24 * 60 * 60;
-
-/** Copies that a block reads at a time. */
-const PAGE = 200;
 
 /** The client that a document describes, as all other parts of the service know clients. */
 function clientOf(document: StoredDocument): ClientRecord {
@@ -53,11 +52,30 @@ function clientOf(document: StoredDocument): ClientRecord {
 
 type Services = Pick<AccountServices, "configuration" | "storage" | "clock" | "cleanup" | "limits">;
 
+const originOf = (url: string): string | undefined => (URL.canParse(url) ? new URL(url).origin : undefined);
+
+/** What operators have decided about the client of a copy: about its address, and about all of its origin. */
+const decisionsOn = ({ url, origin }: Pick<StoredDocument, "url" | "origin">) =>
+  [DOCUMENT_BLOCK.ref(url), DOCUMENT_BLOCK.ref(origin)] as const;
+
+const isBlocking = (decision: StoredDocumentBlock | undefined): boolean =>
+  decision !== undefined && decision.ended_at === undefined;
+
+/** The client of a copy; `undefined` if it is blocked. What it got before it was blocked had another epoch. */
+function inForce(
+  document: StoredDocument,
+  decisions: readonly (StoredDocumentBlock | undefined)[],
+): ClientRecord | undefined {
+  if (decisions.some(isBlocking)) return undefined;
+  const epochs = decisions.flatMap((each) => (each === undefined ? [] : [each.epoch]));
+  const tokens_epoch = [document.tokens_epoch, ...epochs].join(".");
+  return clientOf({ ...document, tokens_epoch });
+}
+
 /** @throws InvalidArgument for something that is neither the address of a document nor an origin. */
 function requireBlockable(what: string): void {
-  const isWhole = documentAddressProblem(what) === undefined;
-  if (isWhole || (what.startsWith("https:") && isOrigin(what))) return;
-  throw new InvalidArgument({ path: "blocked", message: "must be the address of a document, or an origin" });
+  if (isDocumentEntry(what)) return;
+  throw new InvalidArgument({ path: "address", message: "must be the address of a document, or an origin" });
 }
 
 export function createDocuments(services: Services, settings: DocumentSettings): Documents {
@@ -82,20 +100,43 @@ export function createDocuments(services: Services, settings: DocumentSettings):
     if (isEnded) await cleanup.clientEnded(id);
   }
 
-  /** Copies of an origin. What is written meanwhile has read the block. */
-  async function endAll(origin: string): Promise<void> {
-    for (;;) {
-      const page = await records.list<StoredDocument>(DOCUMENT.where("origin", origin), PAGE);
-      for (const { value } of page) await end(value.url);
-      if (page.length < PAGE) return;
-    }
+  /** The subject is no longer than that of other records, whatever the address is. */
+  function note(
+    tx: Transaction,
+    action: "document.blocked" | "document.unblocked",
+    address: string,
+    caller: Caller,
+  ): void {
+    const subject = documentId(address);
+    tx.create(storage.audit.recordOf({ ...caller, action, subject, detail: { address } }));
   }
 
   const kept: KeptDocuments = {
     async client(clientId) {
-      const id = isDocumentId(clientId) ? clientId : documentId(clientId);
-      const document = (await records.find(DOCUMENT.ref(id)))?.value;
-      return document !== undefined && kept.isAllowed(document.url) ? clientOf(document) : undefined;
+      if (isDocumentId(clientId)) {
+        const document = (await records.find(DOCUMENT.ref(clientId)))?.value;
+        if (document === undefined || !kept.isAllowed(document.url)) return undefined;
+        const decisions = await records.get<[StoredDocumentBlock, StoredDocumentBlock]>(
+          decisionsOn(document),
+        );
+        return inForce(
+          document,
+          decisions.map((each) => each?.value),
+        );
+      }
+      if (!URL.canParse(clientId)) return undefined;
+      const origin = originOf(clientId);
+      if (origin === undefined || !kept.isAllowed(clientId)) return undefined;
+      const refs = [DOCUMENT.ref(documentId(clientId)), ...decisionsOn({ url: clientId, origin })];
+      const [document, ...decisions] =
+        await records.get<[StoredDocument, StoredDocumentBlock, StoredDocumentBlock]>(refs);
+      return (
+        document &&
+        inForce(
+          document.value,
+          decisions.map((each) => each?.value),
+        )
+      );
     },
 
     shown({ document }, address) {
@@ -132,48 +173,51 @@ export function createDocuments(services: Services, settings: DocumentSettings):
     },
 
     async blocks() {
-      return records.all<StoredDocumentBlock>(DOCUMENT_BLOCK.name);
+      const all = await records.all<StoredDocumentBlock>(DOCUMENT_BLOCK.name);
+      return all.filter(isBlocking);
     },
 
-    async block(what, _caller, beside) {
-      requireBlockable(what);
-      const isNew = await records.transact(async (tx) => {
-        if ((await tx.get(DOCUMENT_BLOCK.ref(what))) !== undefined) return false;
-        tx.put(DOCUMENT_BLOCK.record({ blocked: what, blocked_at: Math.floor(clock.now() / 1000) }));
-        beside?.(tx);
-        return true;
-      });
-      // Also when it was blocked before: the process may have died in between.
-      await (new URL(what).origin === what ? endAll(what) : end(what));
-      return isNew;
-    },
-
-    async unblock(what, _caller, beside) {
-      requireBlockable(what);
+    block(address, caller) {
+      requireBlockable(address);
       return records.transact(async (tx) => {
-        if ((await tx.get(DOCUMENT_BLOCK.ref(what))) === undefined) return false;
-        tx.remove(DOCUMENT_BLOCK.ref(what));
-        beside?.(tx);
+        if (isBlocking(await tx.get(DOCUMENT_BLOCK.ref(address)))) return false;
+        const blocked_at = seconds(clock);
+        tx.put(DOCUMENT_BLOCK.record({ blocked: address, blocked_at, epoch: newTokensEpoch() }));
+        note(tx, "document.blocked", address, caller);
         return true;
       });
     },
 
-    granted: (id) =>
-      records.transact(async (tx) => {
-        const document = await tx.get(DOCUMENT.ref(id));
-        if (document === undefined) return false;
-        const { granted_until: before = 0 } = document;
-        const granted_until = Math.max(before, Math.floor(clock.now()) + grantSeconds * 1000);
-        tx.put(DOCUMENT.record({ ...document, granted_until }));
+    unblock(address, caller) {
+      requireBlockable(address);
+      return records.transact(async (tx) => {
+        const before = await tx.get(DOCUMENT_BLOCK.ref(address));
+        if (before === undefined || !isBlocking(before)) return false;
+        // Its epoch stays: what had ended does not begin again.
+        tx.put(DOCUMENT_BLOCK.record({ ...before, ended_at: seconds(clock) }));
+        note(tx, "document.unblocked", address, caller);
         return true;
-      }),
+      });
+    },
+
+    async granted(tx, id, { isNew }) {
+      const document = await tx.get(DOCUMENT.ref(id));
+      if (document === undefined) return undefined;
+      if ((await tx.getAll(decisionsOn(document))).some(isBlocking)) return undefined;
+      const now = Math.floor(clock.now());
+      const { granted_until: before = 0, first_grant_at = now, people = 0 } = document;
+      const until = now + grantSeconds * 1000;
+      const granted_until = Math.max(before, until);
+      tx.put(
+        DOCUMENT.record({ ...document, granted_until, first_grant_at, people: people + (isNew ? 1 : 0) }),
+      );
+      return until;
+    },
 
     keep(url, content, { fresh_until }) {
       const { origin } = new URL(url);
       return records.transact(async (tx) => {
-        const refs = [DOCUMENT_BLOCK.ref(url), DOCUMENT_BLOCK.ref(origin)] as const;
-        const blocked = await tx.getAll(refs);
-        if (blocked.some((each) => each !== undefined)) return undefined;
+        if ((await tx.getAll(decisionsOn({ url, origin }))).some(isBlocking)) return undefined;
         const before = await tx.get(DOCUMENT.ref(documentId(url)));
         const now = Math.floor(clock.now());
         const document: StoredDocument = {
@@ -185,6 +229,8 @@ export function createDocuments(services: Services, settings: DocumentSettings):
           fetched_at: now,
           fresh_until,
           ...(before?.granted_until !== undefined && { granted_until: before.granted_until }),
+          ...(before?.first_grant_at !== undefined && { first_grant_at: before.first_grant_at }),
+          ...(before?.people !== undefined && { people: before.people }),
         };
         tx.put(DOCUMENT.record(document));
         return document;

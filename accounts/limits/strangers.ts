@@ -271,6 +271,8 @@ export const ACTIONS_OF_STRANGERS: Readonly<Record<AuditAction, StrangerFact>> =
   },
   "token.created": OPERATOR,
   "token.ended": OPERATOR,
+  "document.blocked": OPERATOR,
+  "document.unblocked": OPERATOR,
   "signing_key.rotated": OPERATOR,
   "signing_key.retired": OPERATOR,
   "signing_key.removed": SERVICE,

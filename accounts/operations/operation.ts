@@ -40,6 +40,8 @@ export interface Positions {
   readonly roles: [roles: readonly string[]];
   /** The client_id */
   readonly client: [client_id?: string];
+  /** The address of a document, which is a client_id, or an origin such as `https://app.example.com` */
+  readonly address: [addressOrOrigin: string];
   /** The name of an attribute */
   readonly attribute: [name: string];
   /** The webhook-id of the delivery */

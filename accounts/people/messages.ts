@@ -203,6 +203,18 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
       text: values.t("mail.device.text", { client: values.params["client"] ?? "", time: values.time }),
       advice: "notYou",
     }),
+  "document-allowed": (values) => {
+    const { host = "", how, api = "", scopes = "" } = values.params;
+    const { t, time, links } = values;
+    const isProven = how === "https";
+    const subject = isProven ? t("mail.document.subject", { host, api }) : t("mail.document.device", { api });
+    return notice(values, subject, [
+      ...(isProven ? [] : [t("unregistered.says.text", { host })]),
+      t("mail.document.text", { scopes, time }),
+      t("mail.document.notYou"),
+      { label: t("account.link"), url: links.account },
+    ]);
+  },
   "operator-factor": (values) =>
     notice(values, values.t("mail.operator.subject"), [
       values.t("mail.operator.text", { operator: values.params["operator"] ?? "", time: values.time }),

@@ -1,4 +1,5 @@
 /** What support asks about an account, and the reset by mail that it sends. */
+import { hostOf } from "../clients/consents.ts";
 import { seconds } from "../../core/clock.ts";
 import { NotApplicable } from "../../core/errors.ts";
 import type { StoredArtifact } from "../../records/artifacts/artifact.ts";
@@ -83,13 +84,17 @@ export function createAccountSupport(
 
     async consents({ target: [sub] }) {
       const account = await directory.findAccount(sub);
-      const given = Object.entries(account?.consents ?? {});
+      const given = Object.entries(account?.consents ?? {}).filter(
+        ([, { document }]) => document === undefined || document.until > seconds(clock),
+      );
       if (given.length === 0) return [];
       const [clients, allowed] = await Promise.all([directory.listClients(), allowedAt(sub)]);
       return Promise.all(
-        given.map(async ([client, { scopes, claims, attributes = [], apis = {} }]) => ({
-          client,
-          name: clients.find(({ client_id }) => client_id === client)?.name ?? null,
+        given.map(async ([client, { scopes, claims, attributes = [], apis = {}, document }]) => ({
+          client: document?.url ?? client,
+          name: document
+            ? hostOf(document)
+            : (clients.find(({ client_id }) => client_id === client)?.name ?? null),
           scopes,
           claims,
           attributes,

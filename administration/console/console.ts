@@ -99,7 +99,11 @@ export interface ConsoleOptions {
 }
 
 export function createConsole(parts: ConsoleParts, { url, environment }: ConsoleOptions): Surface {
-  const { configuration, clock, health, keys, onDefect, pages, perform, tables = TABLES } = parts;
+  const { configuration, clock, health, keys, onDefect, pages, perform } = parts;
+  const { documents, ...registered } = TABLES;
+  // Nobody looks for clients that can't ask.
+  const isOff = configuration.clients.metadataDocuments === undefined;
+  const { tables = isOff ? registered : { ...registered, documents } } = parts;
   const purpose = (name: string) =>
     keys.forms.map((key) => deriveKey(hmac(key, name), `sign-in-service ${name}`));
   const encrypter = createEncrypter(purpose("administration console"));

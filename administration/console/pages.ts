@@ -1,6 +1,7 @@
 /** The pages that are made by hand, and what kinds of records add to the pages that their rows make. To add a page, add a row. */
 import { timeZones } from "../../interactions/look/time-zone.ts";
 import { CLIENTS } from "./applications/clients.ts";
+import { DOCUMENTS } from "./applications/documents.ts";
 import type { Look } from "./derived/pages.ts";
 import { APIS, GROUPS, PORTALS, SERVICES } from "./applications/directory.ts";
 import { SECTIONS } from "./entries.ts";
@@ -53,6 +54,7 @@ export const ownPages = (parts: HealthParts): readonly ConsolePage[] => [
 export const LOOKS: Readonly<Record<string, Look>> = {
   clients: CLIENTS,
   apis: APIS,
+  documents: DOCUMENTS,
   services: SERVICES,
   groups: GROUPS,
   portals: PORTALS,

@@ -15,6 +15,12 @@ export interface Screen {
 
 const WITH_CODE = { code: "K7QM2XTV", link: "bGluayBvZiAzMiBieXRlcywgd2hpY2ggaXMgcmFuZG9t_-A" };
 
+const DOCUMENT = {
+  host: "assistant.example.net",
+  how: "https",
+  api: "Articles",
+  scopes: "Read your articles",
+};
 const ASKED_FROM = { network: "203.0.113.0/24", browser: "Firefox", system: "Windows" };
 
 const MAILS: readonly (readonly [name: string, kind: MailKind, params: NewMail["params"]])[] = [
@@ -38,6 +44,8 @@ const MAILS: readonly (readonly [name: string, kind: MailKind, params: NewMail["
   ["app-stopped", "app-stopped", { count: "100" }],
   ["many-failures", "many-failures", { failures: "100" }],
   ["device-connected", "device-connected", { client: "News on TV" }],
+  ["document-allowed", "document-allowed", DOCUMENT],
+  ["document-allowed-device", "document-allowed", { ...DOCUMENT, how: "loopback" }],
   ["operator-factor", "operator-factor", { operator: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f" }],
   ["new-browser", "new-browser", { browser: "Firefox", system: "Windows" }],
 ];

@@ -18,6 +18,7 @@ export const NOTICES = [
   "device",
   "deviceRefused",
   "deviceEnded",
+  "applicationEnded",
   "factorCode",
   "appAdded",
   "passkeyAdded",

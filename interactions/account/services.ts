@@ -5,10 +5,11 @@ import type { AccountRecord, ClientRecord, Consent } from "../../records/directo
 import { ENTRIES } from "../../records/directory/directory-kinds.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import { isDevice } from "../../accounts/clients/client-kinds.ts";
-import { consentOf } from "../../accounts/clients/consents.ts";
+import { allowedDocuments, consentOf, hostOf } from "../../accounts/clients/consents.ts";
 import { byCaller } from "../../accounts/arguments.ts";
 import { allowedScopes, isShutOut, type RequestedApi } from "../../provider/apis.ts";
 import type { ConnectedDevice, DevicePosition } from "../../provider/grants/device-codes.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { Translator } from "../../core/texts.ts";
 import { ownValue } from "../../core/untrusted-keys.ts";
 import { moments } from "../look/moments.ts";
@@ -47,12 +48,23 @@ export interface ShownService {
   readonly apis: readonly ConsentApi[];
 }
 
+/** A client that nobody has registered and that the person has allowed something. */
+export interface ShownApplication {
+  readonly id: string;
+  readonly host: string;
+  /** Seconds since the epoch. */
+  readonly since: number;
+  readonly apis: readonly ConsentApi[];
+}
+
 /** `account-services`: the services and the devices, and a form for each. */
 interface ServicesLocals extends PersonLocals {
   readonly services: readonly ShownService[];
   readonly devices: readonly (Pick<ConnectedDevice, "id" | "since"> & {
     readonly client: Pick<ClientRecord, "name">;
   })[];
+  /** Applications that nobody has registered. */
+  readonly applications: readonly ShownApplication[];
   /** The addresses of the first page, on the others, and of the next one. */
   readonly first?: string;
   readonly next?: string;
@@ -64,11 +76,11 @@ interface ServicesLocals extends PersonLocals {
 
 const seconds = z.int().describe("Seconds since the epoch.");
 
-/** `disconnect` disconnects a service, `end` a device. */
+/** `disconnect` disconnects a service, `end` a device, `end-application` an application that nobody has registered. */
 export const servicesView: PersonView<ServicesLocals> = personView({
   name: "services",
   view: "account-services",
-  takes: { disconnect: ["service"], end: ["device"] },
+  takes: { disconnect: ["service"], end: ["device"], "end-application": ["application"] },
   members: {
     services: z
       .array(
@@ -82,21 +94,27 @@ export const servicesView: PersonView<ServicesLocals> = personView({
       )
       .readonly(),
     devices: z.array(section({ id: z.string(), label: z.string(), since: seconds })).readonly(),
+    applications: z
+      .array(section({ id: z.string(), label: z.string(), since: seconds, apis: apisMember }))
+      .readonly()
+      .describe("Applications that nobody has registered. The label is the host."),
   },
-  content(t, { base, services, devices, offersDevices, ...locals }) {
+  content(t, { base, services, devices, applications, offersDevices, ...locals }) {
     const options = services.map(({ key: value, name: label }) => ({ value, label }));
     const connected = devices.map(({ id: value, client: { name: label } }) => ({ value, label }));
+    const others = applications.map(({ id: value, host: label }) => ({ value, label }));
     return {
       title: t("account.services"),
       texts:
         services.length > 0
           ? [t("services.text")]
-          : locals.first === undefined
+          : locals.first === undefined && others.length === 0
             ? [t("services.none.text")]
             : [],
       fields: [
         ...choiceOf("service", t("account.services"), options),
         ...choiceOf("device", t("devices.title"), connected),
+        ...choiceOf("application", t("services.documents.title"), others),
       ],
       actions: [
         ...(options.length === 0
@@ -105,6 +123,9 @@ export const servicesView: PersonView<ServicesLocals> = personView({
         ...(connected.length === 0
           ? []
           : [{ name: "end", label: t("devices.end"), look: "second" } as const]),
+        ...(others.length === 0
+          ? []
+          : [{ name: "end-application", label: t("services.documents.end"), look: "second" } as const]),
       ],
       links: [
         ...listLinks(t, locals),
@@ -119,6 +140,12 @@ export const servicesView: PersonView<ServicesLocals> = personView({
           apis: apisOf(apis),
         })),
         devices: devices.map(({ id, client, since }) => ({ id, label: client.name, since })),
+        applications: applications.map(({ id, host, since, apis }) => ({
+          id,
+          label: host,
+          since,
+          apis: apisOf(apis),
+        })),
       },
     };
   },
@@ -130,10 +157,13 @@ export const servicesView: PersonView<ServicesLocals> = personView({
         name,
         since: since === undefined ? undefined : moment(since),
         reads: readsText(t, fields),
-        apis: apis.map(({ name: api, scopes }) => ({
-          heading: t("services.api", { api }),
-          scopes: scopes.map(({ label }) => label),
-        })),
+        apis: listsOf(t, apis),
+      })),
+      applications: locals.applications.map(({ id, host, since, apis }) => ({
+        id,
+        host,
+        since: moment(since * 1000),
+        apis: listsOf(t, apis),
       })),
       devices: locals.devices.map(({ id, client, since }) => ({
         id,
@@ -146,6 +176,12 @@ export const servicesView: PersonView<ServicesLocals> = personView({
     };
   },
 });
+
+const listsOf = (t: Translator, apis: readonly ConsentApi[]) =>
+  apis.map(({ name: api, scopes }) => ({
+    heading: t("services.api", { api }),
+    scopes: scopes.map(({ label }) => label),
+  }));
 
 /** The fields in words, without the identifier, which says nothing about the person. */
 function readsText(t: Translator, fields: readonly string[]): string {
@@ -179,6 +215,7 @@ export const servicesPage: PersonPage = {
       ...locals,
       services,
       devices: devices.devices,
+      applications: isLast ? await allowedApplications(account, clock, directory) : [],
       ...(after !== undefined && { first: locals.base + PATH }),
       ...(next !== undefined && { next: nextPage(JSON.stringify(next)) }),
       offersDevices: clients.some((client) => isDevice(parts.clients.kindOf(client))),
@@ -186,6 +223,11 @@ export const servicesPage: PersonPage = {
     });
   },
   async submit(visit, { action, values }, services) {
+    if (action === "end-application") {
+      const { sub } = visit.person.account;
+      await services.accounts.endDocument(sub, values.get("application") ?? "", visit.caller);
+      return visit.done(PATH, "applicationEnded");
+    }
     if (action === "end") {
       await endDevice(visit, services, values.get("device") ?? "");
       return visit.done(PATH, "deviceEnded");
@@ -232,6 +274,27 @@ export async function connectedServices(
   return keys
     .map((key, index) => ({ key, name: entries[index]?.name ?? key }))
     .toSorted((one, other) => one.name.localeCompare(other.name));
+}
+
+/** Applications that nobody has registered, the last allowed first, with what their APIs still give to such clients. */
+async function allowedApplications(
+  account: AccountRecord,
+  clock: Clock,
+  { findApi }: Pick<DirectoryRecords, "findApi">,
+): Promise<readonly ShownApplication[]> {
+  const allowed = allowedDocuments(account, clock).toSorted(
+    (one, other) => other.document.since - one.document.since,
+  );
+  return Promise.all(
+    allowed.map(async ({ id, document, apis }) => {
+      const found = await Promise.all(Object.keys(apis).map((identifier) => findApi(identifier)));
+      const usable = found.flatMap((api): readonly RequestedApi[] => {
+        const scopes = api?.unregistered.filter((scope) => ownValue(apis, api.identifier)?.includes(scope));
+        return api === undefined || !scopes?.length ? [] : [{ api, scopes }];
+      });
+      return { id, host: hostOf(document), since: document.since, apis: usable.map(consentApi) };
+    }),
+  );
 }
 
 async function shownService(

@@ -327,9 +327,12 @@ function serviceSamples(text: Text, common: PersonLocals): readonly Sample[] {
     { key: text("2"), name: text(LONG_NAME), since: undefined, fields: ["sub", "email"], apis: [] },
   ];
   const devices = [{ id: text(""), client: { name: text("News on TV") }, since: daysAgo(1) }];
-  const none = { ...common, services: [], devices: [], offersDevices: false, now: NOW };
+  const applications = [
+    { id: text("1"), host: text("assistant.example.net"), since: daysAgo(2), apis: sampleApis(text) },
+  ];
+  const none = { ...common, services: [], devices: [], applications: [], offersDevices: false, now: NOW };
   return states(servicesView, none, {
-    "account-services": { services, devices, offersDevices: true },
+    "account-services": { services, devices, applications, offersDevices: true },
     "account-services-none": { notice: "service" },
     "account-services-next": { first: text("?"), next: text("?after=2") },
   });

@@ -12,7 +12,8 @@ type AuditSubject =
   | "receiver"
   | "invitation"
   | "signing key"
-  | "token";
+  | "token"
+  | "document";
 
 interface AuditedAction {
   /**
@@ -273,6 +274,15 @@ const ACTIONS = {
     means: "An administration token was made: its `role`, its `service` and when it runs out",
   },
   "token.ended": { about: "token", means: "An administration token was ended" },
+  "document.blocked": {
+    about: "document",
+    means:
+      "A client that nobody has registered was blocked, or all of an origin: its codes, refresh and opaque tokens ended; `address` names it",
+  },
+  "document.unblocked": {
+    about: "document",
+    means: "A client that nobody has registered may ask again, or all of an origin; `address` names it",
+  },
   "signing_key.rotated": { about: "signing key", means: "A new signing key was created" },
   "signing_key.retired": { about: "signing key", means: "A signing key was retired immediately" },
   "signing_key.removed": {

@@ -145,6 +145,20 @@ export interface Consent {
   readonly attributes?: readonly string[];
   /** Scopes of APIs, by identifier. Missing: none. */
   readonly apis?: Readonly<Record<string, readonly string[]>>;
+  /** Of a client that nobody has registered. It is never remembered for another request, and is gone when its grant is. */
+  readonly document?: ConsentDocument;
+}
+
+/** Which client that nobody has registered a consent is for. Times are in seconds since the epoch. */
+export interface ConsentDocument {
+  /** The address of its document. */
+  readonly url: string;
+  /** When it was given last. */
+  readonly since: number;
+  /** In milliseconds, when it was given first since it was last ended: codes and tokens of an earlier one are invalid. */
+  readonly begun: number;
+  /** When the last refresh token of its grant has ended. */
+  readonly until: number;
 }
 
 /** One valid client secret. */

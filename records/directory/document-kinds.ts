@@ -29,6 +29,10 @@ export interface StoredDocument extends DocumentContent {
   readonly fresh_until: number;
   /** Until when a grant of the client may be alive. Missing: there was none. */
   readonly granted_until?: number;
+  /** When the first person allowed it something. Missing: nobody did. */
+  readonly first_grant_at?: number;
+  /** How many people have allowed it something. Missing: nobody did. */
+  readonly people?: number;
   /** The days, `YYYY-MM-DD` in UTC, on which the address answered 404 or 410 since it last had a document. Missing: none. */
   readonly gone_on?: readonly string[];
 }
@@ -85,11 +89,16 @@ export interface StoredDocumentBlock {
   readonly blocked: string;
   /** Seconds since the epoch. */
   readonly blocked_at: number;
+  /** Random. What the clients got under another one is invalid: codes and tokens. */
+  readonly epoch: string;
+  /** When it was unblocked, in seconds since the epoch. Missing: it is blocked. */
+  readonly ended_at?: number;
 }
 
 export const DOCUMENT_BLOCK: Kind<StoredDocumentBlock> = defineKind<StoredDocumentBlock>({
   name: "document-block",
-  holds: "that an operator has blocked a client that nobody has registered, or all of an origin",
+  holds:
+    "that an operator has blocked, or has unblocked, a client that nobody has registered, or all of an origin",
   key: "the SHA-256 of the address or the origin",
   hashed: true,
   keyOf: ({ blocked }) => blocked,

@@ -23,6 +23,7 @@ export const MAIL_KINDS = [
   "many-failures",
   "new-browser",
   "device-connected",
+  "document-allowed",
   "operator-factor",
 ] as const;
 

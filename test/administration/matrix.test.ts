@@ -70,6 +70,10 @@ GET /v1/apis/{identifier} v v
 POST /v1/apis a -
 PATCH /v1/apis/{identifier} a -
 DELETE /v1/apis/{identifier} a -
+GET /v1/documents v -
+GET /v1/documents/{address} v -
+POST /v1/documents/{address}/block a -
+POST /v1/documents/{address}/unblock a -
 GET /v1/receivers v v d
 GET /v1/receivers/{receiver} v v d
 POST /v1/receivers/{receiver}/pause a - d

@@ -21,6 +21,8 @@ import { type SignInServiceConfig } from "../../config/input.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { createLogger } from "../../core/logger.ts";
 import { LimitReached } from "../../core/errors.ts";
+import { createDocumentClients } from "../../accounts/documents/document-clients.ts";
+import { createDocuments } from "../../accounts/documents/kept-copies.ts";
 import { createInvitations } from "../../accounts/people/invitations.ts";
 import { createAccountServices } from "../../lib/account-services.ts";
 import { createNotifier } from "../../notifier/notifier.ts";
@@ -59,7 +61,7 @@ export type Send = (method: string, path: string, sent?: Sent) => Promise<Answer
 
 export interface AdministrationStage extends Pick<
   AccountServices,
-  "accounts" | "clients" | "directory" | "storage"
+  "accounts" | "clients" | "directory" | "documents" | "storage"
 > {
   readonly clock: TestClock;
   readonly calls: PerformServices["calls"];
@@ -113,6 +115,7 @@ export async function openAdministration(
       onDeliveries: () => undefined,
     },
     { isCheap: true },
+    { createDocuments },
   );
   atEnd(() => below.passwords.close());
   atEnd(() => below.cleanup.settled(5_000));
@@ -124,6 +127,7 @@ export async function openAdministration(
     invitations,
     clients,
     directory,
+    documents: createDocumentClients(below),
     notifications: notifier.notifications,
     audit,
     keys: createKeys(keys, () => storage.secrets.read()),
@@ -185,6 +189,7 @@ export async function openAdministration(
     accounts,
     clients,
     directory,
+    documents: below.documents,
     storage,
     clock,
     calls,

@@ -94,6 +94,7 @@ export class Office {
       operators: { [OPERATOR]: "support" as const },
       providers: { google: { client_id: "news", client_secret: SECRETS.provider } },
       notifications: { allowedReceivers: ["127.0.0.0/8"] },
+      clients: { metadataDocuments: { allow: ["https://agent.example.com"] } },
       ...storage,
       keys: { secrets: [SECRETS.sealing], cookies: [SECRETS.cookies] },
     };
@@ -121,7 +122,8 @@ export class Office {
 
   /** Puts everything that the examples name where they expect it. */
   async prepare(): Promise<string> {
-    const { accounts, clients, directory } = this.service;
+    const { accounts, clients, directory, documents } = this.service;
+    await documents.block("https://other.example.com", {});
     for (const group of ["media", "sports"]) await directory.groups.put(group, { name: group });
     for (const portal of ["main", "old"]) await directory.portals.put(portal, { name: portal });
     await directory.services.put("weather", { name: "Weather" });
@@ -175,6 +177,11 @@ export class Office {
   /** The example with the identifiers of what exists. */
   async placed(example: string): Promise<string> {
     const sub = await this.prepare();
+    const isUnblocked = example.startsWith("documents block");
+    if (isUnblocked || example.startsWith("documents unblock")) {
+      await this.service.documents.block("https://agent.example.com", {});
+      if (isUnblocked) await this.service.documents.unblock("https://agent.example.com");
+    }
     if (example.startsWith("factors ")) await this.service.accounts.addApp(sub, { secret: SECRETS.app });
     if (example.startsWith("identities unlink"))
       await this.service.accounts.linkIdentity(sub, { provider: "google", subject: randomUUID() });

@@ -141,6 +141,8 @@ describe("a command that only reads", () => {
     [`identities list ${NOBODY}`, 0],
     [`invitations find ${NOBODY}`, 1],
     ["invitations list", 0],
+    ["documents list", 0],
+    ["documents find https://agent.example.com", 1],
     [`sessions list ${NOBODY}`, 0],
     ["audit find none", 1],
     ["tokens list", 0],

@@ -326,7 +326,7 @@ function mainRecords(index: number, now: number): RecordData[] {
       fresh_until: now + HOUR,
       ...(index % 2 === 0 && { granted_until: now + HOUR }),
     }),
-    DOCUMENT_BLOCK.record({ blocked: `https://blocked${index}.example`, blocked_at: 1 }),
+    DOCUMENT_BLOCK.record({ blocked: `https://blocked${index}.example`, blocked_at: 1, epoch: text(index) }),
     REMOVAL.record({ of: "account", id: `gone-${index}`, due: now + index }),
     REFUSED_MAIL.record({ recipient: `recipient-${index}`, reason: "refused", at: now }),
     NOTICE_COUNT.record({ sub, kind: "new-browser", count: 1, endsAt: now + HOUR }),

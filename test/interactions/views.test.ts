@@ -124,7 +124,7 @@ describe("the built-in views", () => {
           String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|buttons|step-foot|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes|form-token|last-provider|providers|continue-to|change|came-back|bond|linked-accounts|console-head|console-foot|console-delivery-list|delivery-attempts|delivery-tiles)"\)$`,
           String.raw`^include\("field", \{ field \}\)$`,
           String.raw`^include\("account-form", \{ form \}\)$`,
-          String.raw`^include\("address", \{ address: (?:account|marked|asked|username|cameBack\.email|claim\.host|item\.email) \}\)$`,
+          String.raw`^include\("address", \{ address: (?:account|marked|asked|username|cameBack\.email|claim\.host|each\.host|item\.email) \}\)$`,
           String.raw`^include\("api-lists", \{ apis: each\.apis \}\)$`,
           String.raw`^include\("page-links", \{ first, next \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,

@@ -82,7 +82,7 @@ const GROUPS: readonly (readonly [label: string, nouns: readonly string[]])[] = 
     ].concat(["grant", "code", "refresh_token", "family"]),
   ],
   ["admin.audit.group.accounts", ["account", "invitation", "operator"]],
-  ["admin.entry.clients", ["client"]],
+  ["admin.entry.clients", ["client", "document"]],
   ["admin.section.directory", ["service", "group", "portal", "api"]],
   ["admin.section.notifications", ["delivery", "receiver"]],
   ["admin.section.service", []],
