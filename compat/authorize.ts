@@ -224,6 +224,9 @@ export function checkPushed(
   };
 }
 
+/** The SHA-256 of a key, in base64url (RFC 7638). No proof has another thumbprint, so a code that is bound to it is lost. */
+const THUMBPRINT = /^[\w-]{43}$/;
+
 /** Parameters of OpenID Connect that are errors without the scope `openid`; they are ignored there. */
 const OPENID_ONLY = ["nonce", "max_age", "id_token_hint", "acr_values", "claims", "claims_locales"] as const;
 
@@ -243,6 +246,8 @@ export function providerParameters(
     ...(isOwn ? [] : [OWN_WAYS, INVITED]),
     ...(proofs.isOn(client) ? [] : ["dpop_jkt"]),
   ]);
+  if (!result.all("dpop_jkt").every((value) => THUMBPRINT.test(value)))
+    throw invalidRequest("dpop_jkt must be the SHA-256 thumbprint of a key, in base64url");
   if (result.all("scope").length <= 1) {
     const scope = result.one("scope");
     result = result.with(

@@ -375,6 +375,23 @@ describe("a code", () => {
   });
 });
 
+describe("dpop_jkt", () => {
+  it.each([
+    ["empty", ""],
+    ["short", "A".repeat(42)],
+    ["long", "A".repeat(44)],
+    ["padded", `${"A".repeat(43)}=`],
+    ["not base64url", `+${"A".repeat(42)}`],
+    ["followed by a line break", `${"A".repeat(43)}\n`],
+  ])("is refused when it is %s, pushed or not [D-DPOP-8]", async (_what, dpop_jkt) => {
+    const parameters = { client_id: "news", redirect_uri: CALLBACK, response_type: "code", dpop_jkt };
+    const pushed = await news().post("/oauth2/par", parameters, { authorization: basic(NEWS) });
+    const sent = await send(`${running.openid}/oauth2/authorize?${new URLSearchParams(parameters)}`);
+    for (const { status, body } of [pushed, sent])
+      expect([status, body["error"]]).toEqual([400, "invalid_request"]);
+  });
+});
+
 describe("the password grant", () => {
   it("binds its token, and its refresh token belongs to the client [D-DPOP-9]", async () => {
     const { username, password } = ADA;
