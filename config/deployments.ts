@@ -201,11 +201,14 @@ export function findClashes(
 ): readonly Clash[] {
   if (oauth2.host !== openid.host) return [];
   const clashes: Clash[] = [];
-  for (const theirs of endpointPaths.openid) {
-    const right = { ...theirs, path: openid.path + theirs.path };
+  const theirs = [
+    ...endpointPaths.openid.map((each) => ({ ...each, path: openid.path + each.path })),
+    ...metadataPaths(openid).map((path) => at("discovery", "GET", path)),
+  ];
+  for (const right of theirs) {
     for (const ours of endpointPaths.oauth2) {
       const left = { ...ours, path: oauth2.path + ours.path };
-      if (overlap(left, right)) clashes.push({ oauth2: ours.name, openid: theirs.name, path: right.path });
+      if (overlap(left, right)) clashes.push({ oauth2: ours.name, openid: right.name, path: right.path });
     }
   }
   return clashes;

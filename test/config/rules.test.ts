@@ -155,6 +155,16 @@ describe("two deployments", () => {
       "https://login.example",
       "/interaction/:uid (its interaction, and authorize of oauth2)",
     ],
+    [
+      "https://login.example/.well-known/oauth-authorization-server",
+      "https://login.example/account",
+      "/.well-known/oauth-authorization-server/account (its discovery, and account of oauth2)",
+    ],
+    [
+      "https://login.example/.well-known/openid-configuration",
+      "https://login.example/oauth2/token",
+      "/.well-known/openid-configuration/oauth2/token (its discovery, and token of oauth2)",
+    ],
   ])("can't share an endpoint address: %s and %s [D-DEPLOY-2]", (one, other, clash) => {
     const lines = both(one, other);
     expect(lines).toHaveLength(1);
