@@ -11,10 +11,12 @@ import type { Change, Outcome } from "../faults/campaign/change.ts";
 import { type Book, brokenPromises, CLIENTS, type GivenCode } from "../faults/load.ts";
 import {
   authorizeUrl,
+  basic,
   codeOf,
   exchange,
   get,
   Person,
+  post,
   refresh,
   send,
   sendPatiently,
@@ -22,7 +24,8 @@ import {
   tokensOf,
   withToken,
 } from "../faults/person.ts";
-import { PASSWORD } from "../faults/stage.ts";
+import { CALLBACK, PASSWORD } from "../faults/stage.ts";
+import { makeProof, newProofKey } from "../flows/proof-maker.ts";
 import { rounds } from "../rounds.ts";
 import { type App, Cluster, TEST_TIMEOUT_MS } from "./cluster.ts";
 import { closing } from "../closing.ts";
@@ -114,6 +117,29 @@ describe("four processes behind one address", () => {
       const tokens = await tokensOf(answers[statuses.indexOf(200)]!);
       expect((await useAgain(code)).status).toBe(400);
       expect(await areAlive(tokens)).toEqual([false, false]);
+    },
+    TEST_TIMEOUT_MS,
+  );
+
+  it(
+    "use a proof once, at the token endpoint and with a pushed request [D-DPOP-7]",
+    async () => {
+      const key = await newProofKey();
+      const { refresh_token } = await tokensOf(await use(await newCode(3)));
+      const pushed = { response_type: "code", client_id: KEEPING.client_id, redirect_uri: CALLBACK };
+      const asks = [
+        { wire: refresh(base, KEEPING, refresh_token), success: 200 },
+        { wire: post(`${base}/openid/oauth2/par`, pushed, basic(KEEPING)), success: 201 },
+      ];
+      for (const { wire, success } of asks) {
+        const dpop = await makeProof(key, { htm: "POST", htu: wire.url });
+        const headers = { ...wire.headers, dpop };
+        const answers = await Promise.all(
+          Array.from({ length: 12 }, () => sendPatiently({ ...wire, headers })),
+        );
+        const statuses = answers.map(({ status }) => status).toSorted((left, right) => left - right);
+        expect(statuses).toEqual([success, ...Array<number>(11).fill(400)]);
+      }
     },
     TEST_TIMEOUT_MS,
   );

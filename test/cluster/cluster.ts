@@ -123,6 +123,7 @@ export class Cluster {
       keys: { secrets: [randomBytes(32).toString("base64")] },
       proxy: true,
       rateLimits: LIMITS,
+      features: { dpop: true },
       // Codes are used much later.
       lifetimes: { authorizationCode: 600 },
       notifications: { worker: false },
