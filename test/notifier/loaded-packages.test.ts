@@ -1,11 +1,13 @@
 /** Which of our dependencies each kind of process loads: those that it uses, and no others. */
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { accessSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { createSignInService } from "../../lib/index.ts";
+import { CLIENTS, seedOf } from "../faults/load.ts";
+import { get, passwordGrant, send, tokensOf } from "../faults/person.ts";
 import { newFolder, type Running, start } from "../examples/processes.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
@@ -17,6 +19,9 @@ const { dependencies } = JSON.parse(
 const TOLD = pathToFileURL(join(import.meta.dirname, "loaded-packages.ts")).href;
 /** Addresses, the log, metrics, the configuration. */
 const LEAN = ["ipaddr.js", "pino", "prom-client", "zod"];
+
+/** The modules that only proofs and high-security clients need. */
+const OFF = ["core/dpop-proof.ts", "accounts/clients/fapi.ts"];
 
 let folder: string;
 let inbox: Inbox;
@@ -131,4 +136,34 @@ it("a server at rest has loaded what the first page needs and password hashing, 
     "undici",
     "zod",
   ]);
+});
+
+it("a server without DPoP and FAPI loads nothing for them when a client sends proofs all the same [D-DPOP-10]", async () => {
+  const file = join(folder, "config.json");
+  const config = { ...configOf("embedded"), port: 0, seed: seedOf(["ada"]) };
+  writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
+  const env = { NODE_OPTIONS: `--import ${TOLD}` };
+  const server = start("cli/main.ts", { args: ["serve", "--config", file], cwd: folder, env });
+  running.push(server);
+  const [, port] = await server.until(/listening on port (\d+)/);
+  const base = `http://127.0.0.1:${port}`;
+  const dpop = "x.y.z";
+  const granted = passwordGrant(base, CLIENTS[0]!, "ada");
+  const { access_token } = await tokensOf(await send({ ...granted, headers: { ...granted.headers, dpop } }));
+  for (const [scheme, status] of [
+    ["Bearer", 200],
+    ["DPoP", 400],
+  ] as const) {
+    const url = `${base}/resources/userinfo?client_id=${CLIENTS[0]!.client_id}`;
+    const answer = await send(get(url, { authorization: `${scheme} ${access_token}`, dpop }));
+    expect([scheme, answer.status]).toEqual([scheme, status]);
+  }
+  await expect(server.stop()).resolves.toBe(0);
+  const modules = /^modules: (.*)$/m.exec(server.output())?.[1]?.split(" ") ?? [];
+  expect(modules).toContain("compat/proofs.ts");
+  for (const name of OFF) {
+    // Otherwise this test would go on passing when the module gets another name.
+    accessSync(join(import.meta.dirname, "../..", name));
+    expect(modules).not.toContain(name);
+  }
 });
