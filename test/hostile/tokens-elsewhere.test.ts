@@ -14,6 +14,7 @@ import {
   type TestTokens,
 } from "../../testing/test-client.ts";
 import { ADA, CALLBACK, NEWS, SHOP, UNLIMITED, useService } from "../flows/running-service.ts";
+import { athOf, makeProof, newProofKey, type ProofKey } from "../flows/proof-maker.ts";
 import { expectRefusal } from "../flows/token-answers.ts";
 import {
   ENDPOINTS,
@@ -43,6 +44,8 @@ type Kind = (typeof KINDS)[number];
 interface Issued {
   readonly token: string;
   readonly client: Client;
+  /** Makes the proof with which it is sent as `DPoP` wherever it is in the header. */
+  readonly proof?: (method: string, address: string) => Promise<string>;
   /** Whether it still does what it is for. Called once. */
   readonly isGood: () => Promise<boolean>;
   /** Whether what was issued with it still works. */
@@ -57,8 +60,10 @@ interface Client {
 /** Ada is signed in. */
 let browser: Browser;
 let keys: ReturnType<typeof createRemoteJWKSet>;
+/** The key that tokens are bound to, and another one. */
+let proofKeys: readonly [mine: ProofKey, other: ProofKey];
 
-const running = useService({ config: { rateLimits: UNLIMITED } });
+const running = useService({ config: { rateLimits: UNLIMITED, features: { dpop: true } } });
 
 beforeAll(async () => {
   const { accounts, clients, directory } = running.service;
@@ -71,6 +76,7 @@ beforeAll(async () => {
   await clients.update(NEWS.client_id, { apis });
   await accounts.assign(running.ada.sub, "1");
   browser = new Browser({ stopAt: [CALLBACK] });
+  proofKeys = await Promise.all([newProofKey(), newProofKey()]);
   keys = createRemoteJWKSet(new URL(`${running.openid}/oauth2/jwks`));
 });
 
@@ -88,6 +94,26 @@ const isSigned = (token: string, audience: string): Promise<boolean> =>
 const isOpening = async (kind: Kind, token: string): Promise<boolean> =>
   (await news(kind).userinfo(token)).status === 200;
 
+const proofFor =
+  (key: ProofKey, token: string): NonNullable<Issued["proof"]> =>
+  (htm, htu) =>
+    makeProof(key, { htm, htu, ath: athOf(token) });
+
+async function bound(kind: Kind): Promise<Issued> {
+  const [mine] = proofKeys;
+  const code = await news(kind).code({ ...ADA, browser }, { scope: "openid" });
+  const form = { grant_type: "authorization_code", code, redirect_uri: CALLBACK };
+  const dpop = await makeProof(mine, { htm: "POST", htu: `${running[kind]}/oauth2/token` });
+  const { body } = await news(kind).token(form, { authorization: basic(NEWS), dpop });
+  expect(body["token_type"]).toBe("DPoP");
+  const token = String(body["access_token"]);
+  const isGood = async (): Promise<boolean> => {
+    const issued = { token, proof: proofFor(mine, token) };
+    return (await get(kind, "/resources/userinfo", NEWS, issued)).status === 200;
+  };
+  return { token, client: NEWS, isGood };
+}
+
 async function forMachine(kind: Kind, resource: string): Promise<string> {
   const form = { grant_type: "client_credentials", resource };
   const { status, body } = await news(kind).token(form, { authorization: basic(JOB) });
@@ -99,6 +125,11 @@ const issuers: Readonly<Record<TokenKind, (kind: Kind) => Promise<Issued>>> = {
   async user(kind) {
     const { access_token: token } = await issue(kind, { scope: "openid" });
     return { token, client: NEWS, isGood: () => isOpening(kind, token) };
+  },
+  bound,
+  async boundElsewhere(kind) {
+    const issued = await bound(kind);
+    return { ...issued, proof: proofFor(proofKeys[1], issued.token) };
   },
   async apiOpaque(kind) {
     const { access_token: token } = await issue(kind, { scope: SCOPE, resource: OPAQUE });
@@ -139,15 +170,27 @@ const issuers: Readonly<Record<TokenKind, (kind: Kind) => Promise<Issued>>> = {
   },
 };
 
-function get(
+/** The headers of a request with the token. */
+async function headersOf(
+  { token, proof }: Pick<Issued, "token" | "proof">,
+  method: string,
+  address: string,
+): Promise<Record<string, string>> {
+  return proof === undefined
+    ? { authorization: `Bearer ${token}` }
+    : { authorization: `DPoP ${token}`, dpop: await proof(method, address) };
+}
+
+async function get(
   kind: Kind,
   path: string,
   { client_id }: Client,
-  token: string,
+  issued: Pick<Issued, "token" | "proof">,
   method = "GET",
 ): Promise<TestAnswer> {
+  const address = `${running[kind]}${path}`;
   const query = new URLSearchParams({ client_id });
-  return send(`${running[kind]}${path}?${query}`, { method, headers: { authorization: `Bearer ${token}` } });
+  return send(`${address}?${query}`, { method, headers: await headersOf(issued, method, address) });
 }
 
 /** A token in the form, with the client's own way of authentication. */
@@ -171,24 +214,27 @@ const reads = (kind: Kind, client?: Client): Attempt[] =>
   documentedPaths(kind).map(
     (path): Attempt =>
       (at, issued) =>
-        get(at, path, client ?? issued.client, issued.token),
+        get(at, path, client ?? issued.client, issued),
   );
 const revocations = (client?: Client): Attempt[] =>
   ["GET", "POST"].map(
     (method): Attempt =>
       (at, issued) =>
-        get(at, "/oauth2/revoke", client ?? issued.client, issued.token, method),
+        get(at, "/oauth2/revoke", client ?? issued.client, issued, method),
   );
 /** The three ways of RFC 6750 that the standard endpoint knows. */
 const STANDARD = [{ method: "GET" }, { method: "POST" }, { method: "POST", isForm: true }].map(
   ({ method, isForm }): Attempt =>
-    (at, { token }) =>
-      send(`${running[at]}/oauth2/userinfo`, {
+    async (at, issued) => {
+      const address = `${running[at]}/oauth2/userinfo`;
+      const { authorization = "", ...others } = await headersOf(issued, method, address);
+      return send(address, {
         method,
         ...(isForm
-          ? { body: new URLSearchParams({ access_token: token }) }
-          : { headers: { authorization: `Bearer ${token}` } }),
-      }),
+          ? { headers: others, body: new URLSearchParams({ access_token: issued.token }) }
+          : { headers: { authorization, ...others } }),
+      });
+    },
 );
 const inForm =
   (path: string, client?: Client): Attempt =>
