@@ -26,6 +26,8 @@ export interface HandledRequest {
   readonly address: string;
   /** The error of a request that failed through no fault of its caller. */
   readonly fault: unknown;
+  /** Whether a limit has refused it, so that even a 5xx is no failure. Default: no. */
+  readonly isLimited?: boolean;
 }
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
@@ -53,6 +55,7 @@ export function createRequestLog(logger: Logger, key: KeyObject): (request: Hand
     client,
     address,
     fault,
+    isLimited = false,
   }) {
     const line = {
       request_id: requestId,
@@ -64,7 +67,7 @@ export function createRequestLog(logger: Logger, key: KeyObject): (request: Hand
       network: hashed(address),
       ...(isAborted && { aborted: true }),
     };
-    if (status < 500) logger.info(line, "request");
+    if (status < 500 || (isLimited && fault === undefined)) logger.info(line, "request");
     else
       logger.error(
         { ...line, ...(fault !== undefined && { fault: describeDefect(fault) }) },

@@ -95,7 +95,7 @@ export function createRoutes(services: EndpointServices): ServiceRoutes {
     try {
       fault = await answer(exchange, destination);
     } finally {
-      const { requestId, endpoint, receivedAt, address, client } = exchange;
+      const { requestId, endpoint, receivedAt, address, client, retryAfter } = exchange;
       const seconds = (performance.now() - receivedAt) / 1000;
       const report = (): void =>
         onRequest({
@@ -109,6 +109,7 @@ export function createRoutes(services: EndpointServices): ServiceRoutes {
           client: client?.client_id,
           address,
           fault,
+          isLimited: retryAfter > 0,
         });
       if (ctx.res.closed) report();
       else ctx.res.once("close", report);

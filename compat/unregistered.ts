@@ -85,6 +85,7 @@ export function unregisteredStep(
     if (asked.kind === "fault") throw badRequest("invalid_client", asked.error.message);
     if (asked.kind === "wait") {
       const { retryAfter } = asked.attempt;
+      exchange.retryAfter = retryAfter;
       noteLimited(audit, { ...callerOf(ctx, ANONYMOUS), action: "interaction" }, asked.attempt);
       throw new EndpointError(503, "temporarily_unavailable", "too many new clients were looked at", {
         retryAfter,

@@ -59,8 +59,6 @@ beforeAll(async () => {
   // Whole addresses are not counted.
   const whole = ["/agent.json", ...LIES.map((_, index) => `/lie-${index}`)];
   running = await startService({
-    // Of requests that are refused with 503.
-    logsErrors: true,
     config: {
       clock,
       proxy: true,
