@@ -70,8 +70,10 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
   removal: PERSON,
   "document-block": OPERATOR,
   document: {
-    needs:
-      "a document at an address that `clients.metadataDocuments` allows; at most 10,000 copies without a grant are kept, for a day",
+    by: "a request of a client that nobody registered, and that was never looked at before",
+    limits: ["documents.caller", "documents.origin", "documents.strangers"],
+    bound:
+      "addresses that `clients.metadataDocuments` allows, where there is a document; 10,000 copies without a grant, for a day",
   },
   "administration-token": OPERATOR,
   "operator-confirmation": OPERATOR,

@@ -12,7 +12,7 @@ import { KINDS } from "../../records/all-kinds.ts";
 import { AUDIT_ACTIONS } from "../../records/audit/actions.ts";
 import { APP, clientAt } from "../flows/clients.ts";
 import { TELEVISION } from "../flows/devices.ts";
-import { type TestClient, basic, newProof, send } from "../../testing/test-client.ts";
+import { TestClient, basic, newProof, send } from "../../testing/test-client.ts";
 import {
   ADA,
   NEWS,
@@ -52,6 +52,19 @@ const SOME = { points: 20, seconds: 900 };
 const REQUESTS = 50;
 /** Sign-ins that one address may start. */
 const MOST = 40;
+/** Documents that are looked at for one address. */
+const DOCUMENTS = 20;
+const UNKNOWN = "https://unknown.example";
+const ARTICLES = "https://articles.example";
+let fetched = 0;
+
+/** Every path of the unknown host has a good document. Everything else is asked as it is. */
+async function answering(url: string | URL | Request, init?: RequestInit): Promise<Response> {
+  const { url: client_id } = new Request(url);
+  if (!client_id.startsWith(UNKNOWN)) return fetch(url, init);
+  fetched += 1;
+  return Response.json({ client_id, redirect_uris: [`${UNKNOWN}/callback`] });
+}
 
 let running: RunningService;
 let administration: string;
@@ -69,6 +82,8 @@ beforeEach(async () => {
     config: {
       providers: { corp: { ...provider.settings, registration: false } },
       clock,
+      fetch: answering,
+      clients: { metadataDocuments: { allow: "any" } },
       features: { dpop: true },
       signIn: { emailCode: true },
       interactions: { registration: {} },
@@ -88,6 +103,12 @@ beforeEach(async () => {
   });
   await running.service.clients.register(APP);
   await running.service.clients.register(TELEVISION);
+  await running.service.directory.apis.put(ARTICLES, {
+    name: "Articles",
+    service: NEWS.service,
+    scopes: { "articles:read": "Read articles" },
+    unregistered: ["articles:read"],
+  });
   administration = await serveConsole(running);
 });
 
@@ -156,6 +177,15 @@ async function push(): Promise<void> {
   await app.post("/oauth2/par", parameters, { dpop });
 }
 
+/** A client that nobody has registered asks, each time another one. */
+async function askUnknown(): Promise<void> {
+  const client_id = `${UNKNOWN}/${(count += 1)}.json`;
+  const redirect_uris = [`${UNKNOWN}/callback`];
+  const client = new TestClient({ client_id, redirect_uris, urls: running, deployment: "openid" });
+  const { status } = await send(client.authorizeUrl({ resource: ARTICLES, ...newProof().request }));
+  expect([303, 503]).toContain(status);
+}
+
 const post = (path: string, form: Record<string, string>, authorization?: string): Promise<unknown> =>
   send(`${running.oauth2}${path}`, {
     method: "POST",
@@ -191,6 +221,11 @@ const ATTACKS: Readonly<Record<string, Attack>> = {
       "rate-limit": 1,
       audit: 1,
     },
+    actions: { interaction: 1 },
+  },
+  "clients that nobody registered": {
+    send: askUnknown,
+    records: { document: DOCUMENTS, interaction: DOCUMENTS, "rate-limit": 4, audit: 1 },
     actions: { interaction: 1 },
   },
   "devices that ask for codes": {
@@ -328,8 +363,10 @@ const ATTACKS: Readonly<Record<string, Attack>> = {
 describe.each(Object.entries(ATTACKS))("%s", (_what, attack) => {
   it("leave what the table says, and no more than their limits [D-STRANGER-1]", async () => {
     const before = await census();
+    fetched = 0;
     await Promise.all(Array.from({ length: REQUESTS }, attack.send));
     const after = await census();
+    expect(fetched).toBe(attack.records["document"] ?? 0);
     const grew = {
       records: grown(before.records, after.records),
       actions: grown(before.actions, after.actions),
