@@ -1,13 +1,7 @@
 /** When a document is fetched, and when not: for a request of its client, for a key that is not known, and daily while there are grants. */
 import { documentAddressProblem, type DocumentSettings } from "../../config/clients.ts";
-import type { ClientRecord } from "../../records/directory/directory.ts";
 import { read } from "../../records/records.ts";
-import {
-  DOCUMENT,
-  DOCUMENT_BLOCK,
-  documentId,
-  type StoredDocument,
-} from "../../records/directory/document-kinds.ts";
+import { DOCUMENT, documentId, type StoredDocument } from "../../records/directory/document-kinds.ts";
 import type { AccountServices } from "../services.ts";
 import { DocumentRefused } from "./document.ts";
 import type { Asked, Asking, KeptDocuments } from "./documents.ts";
@@ -30,15 +24,15 @@ type Services = Pick<AccountServices, "storage" | "clock" | "limits"> &
   Pick<AccountServices, "configuration">;
 
 /** What is done with what was fetched. */
-interface AskedCopies extends Pick<KeptDocuments, "isAllowed" | "keep"> {
+interface AskedCopies extends Pick<KeptDocuments, "client" | "isAllowed" | "keep"> {
   readonly end: (url: string) => Promise<void>;
-  readonly clientOf: (document: StoredDocument) => ClientRecord;
+  readonly isBlocked: (url: string) => Promise<boolean>;
 }
 
 export function createAsking(
   { configuration, storage: { records }, clock, limits }: Services,
   settings: DocumentSettings,
-  { isAllowed, keep, end, clientOf }: AskedCopies,
+  { client, isAllowed, keep, end, isBlocked }: AskedCopies,
   maxUnused = MAX_UNUSED,
 ): Asking {
   const fetchDocument = createFetching(configuration, settings);
@@ -50,9 +44,10 @@ export function createAsking(
   const kept = async (url: string): Promise<StoredDocument | undefined> =>
     (await records.find(DOCUMENT.ref(documentId(url))))?.value;
 
-  async function isBlocked(url: string): Promise<boolean> {
-    const refs = [DOCUMENT_BLOCK.ref(url), DOCUMENT_BLOCK.ref(new URL(url).origin)];
-    return (await records.get(refs)).some((each) => each !== undefined);
+  /** The client of the copy that is kept now. */
+  async function known(url: string): Promise<Asked> {
+    const found = await client(url);
+    return found === undefined ? { kind: "unknown" } : { kind: "client", client: found };
   }
 
   /** Remembers a fault for a minute; the oldest gives way. */
@@ -67,9 +62,9 @@ export function createAsking(
   async function fetchAndKeep(url: string): Promise<Asked> {
     try {
       const { content, freshMs } = await fetchDocument(url);
-      const document = await keep(url, content, { fresh_until: Math.floor(clock.now()) + freshMs });
+      await keep(url, content, { fresh_until: Math.floor(clock.now()) + freshMs });
       faults.delete(url);
-      return document === undefined ? { kind: "unknown" } : { kind: "client", client: clientOf(document) };
+      return await known(url);
     } catch (error) {
       if (!(error instanceof DocumentRefused || error instanceof DocumentUnavailable)) throw error;
       return remember(url, { kind: "fault", error });
@@ -117,8 +112,7 @@ export function createAsking(
     async ask(url, { sub, address }) {
       if (documentAddressProblem(url) !== undefined || !isAllowed(url)) return { kind: "unknown" };
       const copy = await kept(url);
-      if (copy !== undefined && copy.fresh_until > clock.now())
-        return { kind: "client", client: clientOf(copy) };
+      if (copy !== undefined && copy.fresh_until > clock.now()) return known(url);
       const fault = faults.get(url);
       if (fault !== undefined && fault.until > clock.now()) return fault.asked;
       if (running.has(url)) return fetchOnce(url);

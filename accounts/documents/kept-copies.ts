@@ -88,6 +88,13 @@ export function createDocuments(services: Services, settings: DocumentSettings):
     lifetimes.authorizationCode +
     Math.min(lifetimes.refreshToken, MAX_REFRESH_SECONDS);
 
+  async function isBlocked(url: string): Promise<boolean> {
+    const decisions = await records.get<[StoredDocumentBlock, StoredDocumentBlock]>(
+      decisionsOn({ url, origin: new URL(url).origin }),
+    );
+    return decisions.some((each) => isBlocking(each?.value));
+  }
+
   /** Ends the client of a copy: whoever holds a code or a token of it holds nothing. */
   async function end(url: string): Promise<void> {
     const id = documentId(url);
@@ -237,5 +244,5 @@ export function createDocuments(services: Services, settings: DocumentSettings):
       });
     },
   };
-  return { ...kept, ...createAsking(services, settings, { ...kept, end, clientOf }) };
+  return { ...kept, ...createAsking(services, settings, { ...kept, end, isBlocked }) };
 }

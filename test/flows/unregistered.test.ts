@@ -1,9 +1,10 @@
 /** Clients that nobody has registered, from their first request to the end of their tokens (Client ID Metadata Documents). */
 import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { Browser } from "../../testing/browser/browser.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { type RequestParameters, TestClient } from "../../testing/test-client.ts";
 import { documentId, DOCUMENT } from "../../records/directory/document-kinds.ts";
-import { issue } from "./clients.ts";
+import { issue, signIn } from "./clients.ts";
 import { ADA, useService } from "./running-service.ts";
 
 const CLIENT = "https://tool.example/client.json";
@@ -73,10 +74,19 @@ async function refusal(client: TestClient, parameters: RequestParameters): Promi
 const copy = async (url: string) =>
   (await running.storage.records.find(DOCUMENT.ref(documentId(url))))?.value;
 
+const READER = { client_id: "reader", client_secret: "the secret of a machine, of 32 and more" };
+
 beforeAll(async () => {
   const { apis } = running.service.directory;
+  await running.service.clients.register({ ...READER, kind: "machine", name: "Articles", service: "1" });
   const scopes = { "articles:read": "Read", "articles:write": "Write" };
-  await apis.put(API, { name: "Articles", service: "1", scopes, unregistered: ["articles:read"] });
+  await apis.put(API, {
+    name: "Articles",
+    service: "1",
+    scopes,
+    introspection: [READER.client_id],
+    unregistered: ["articles:read"],
+  });
   await apis.put(CLOSED, { name: "Closed", service: "1", scopes });
   await running.service.accounts.assign(running.ada.sub, "1");
 });
@@ -133,6 +143,74 @@ describe("a client that nobody has registered", () => {
   ])("is known, and asks with %s [D-DOC-2]", async (_what, parameters, expected) => {
     expect(await refusal(party(), {})).toBe("page");
     expect(await refusal(party(), parameters)).toBe(expected);
+  });
+});
+
+/** As read: an address may break anywhere. */
+const pageText = ({ html }: Browser): string => html.replaceAll("<wbr>", "");
+
+/** What the API learns of a token, as at a call. */
+async function called(token: unknown): Promise<unknown> {
+  const reader = new TestClient({ ...READER, urls: running, deployment: "openid" });
+  return (await reader.post("/oauth2/introspect", { token: String(token) })).body;
+}
+
+describe("access of such a client", () => {
+  const client = party();
+  async function tokens(): Promise<Readonly<Record<string, unknown>>> {
+    const { code, proof } = await issue(client, ASKS);
+    const first = await client.exchange(code, proof);
+    expect(await called(first.body["access_token"])).toMatchObject({
+      active: true,
+      client_id: CLIENT,
+      aud: API,
+    });
+    const next = await client.refresh(first.body["refresh_token"]);
+    expect(next.status).toBe(200);
+    expect(await called(next.body["access_token"])).toMatchObject({ active: true });
+    return next.body;
+  }
+  async function expectEnded({
+    access_token,
+    refresh_token,
+  }: Readonly<Record<string, unknown>>): Promise<void> {
+    expect(await client.refresh(refresh_token)).toMatchObject({
+      status: 400,
+      body: { error: expect.stringMatching(/^invalid_(?:grant|client)$/) },
+    });
+    expect(await called(access_token)).toEqual({ active: false });
+  }
+
+  it.each([CLIENT, new URL(CLIENT).origin])(
+    "ends when an operator blocks %s, and begins anew with a page when it is unblocked [D-DOC-46]",
+    async (blocked) => {
+      const before = await tokens();
+      const { documents } = running.service;
+      await documents.block(blocked);
+      await expectEnded(before);
+      asked.length = 0;
+      expect(await refusal(client, {})).toBe("400 invalid_client");
+      // Nothing is asked of a host that is blocked, however old the copy is.
+      clock.advance(601);
+      expect(await refusal(client, {})).toBe("400 invalid_client");
+      expect(asked).toEqual([]);
+      await documents.unblock(blocked);
+      expect(await refusal(client, {})).toBe("page");
+      expect(asked).toEqual([CLIENT]);
+      await tokens();
+      await expectEnded(before);
+    },
+  );
+
+  it("ends when the person ends it among the connected services, where it has its host [D-DOC-44]", async () => {
+    const before = await tokens();
+    const browser = new Browser();
+    await signIn(await browser.get(`${running.openid}/account/services`));
+    expect(pageText(browser)).toContain(new URL(CLIENT).host);
+    await browser.submit(browser.form("application"));
+    expect(browser.status).toBe(200);
+    expect(pageText(browser)).not.toContain(new URL(CLIENT).host);
+    await expectEnded(before);
   });
 });
 
