@@ -3,6 +3,7 @@ import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { type RequestParameters, TestClient } from "../../testing/test-client.ts";
+import { DEVICE_GRANT } from "../../accounts/clients/client-kinds.ts";
 import { documentId, DOCUMENT } from "../../records/directory/document-kinds.ts";
 import { issue, signIn } from "./clients.ts";
 import { ADA, useService } from "./running-service.ts";
@@ -97,6 +98,40 @@ beforeEach(() => {
 });
 
 describe("a client that nobody has registered", () => {
+  it.each<[string, string, RequestParameters, string]>([
+    ["/oauth2/par", "a push", { response_type: "code", redirect_uri: LOOPBACK }, "201"],
+    ["/oauth2/device", "a device code", {}, "400 unauthorized_client"],
+    ["/oauth2/introspect", "introspection", { token: "x" }, "401 invalid_client"],
+    ["/oauth2/revoke", "revocation", { token: "x" }, "200"],
+    [
+      "/oauth2/token",
+      "the password grant",
+      { grant_type: "password", username: ADA.username, password: ADA.password },
+      "400 unauthorized_client",
+    ],
+    [
+      "/oauth2/token",
+      "the grant of machines",
+      { grant_type: "client_credentials" },
+      "400 unauthorized_client",
+    ],
+    [
+      "/oauth2/token",
+      "the grant of devices",
+      { grant_type: DEVICE_GRANT, device_code: "x" },
+      "400 unauthorized_client",
+    ],
+  ])("has at %s what a public client has, for %s [D-DOC-1]", async (path, _what, parameters, expected) => {
+    const client = party();
+    const challenge = { code_challenge: "x".repeat(43), code_challenge_method: "S256" };
+    const first = { ...ASKS, ...challenge, response_type: "code", redirect_uri: LOOPBACK };
+    expect((await client.post("/oauth2/par", { client_id: CLIENT, ...first }, {})).status).toBe(201);
+    const isPush = path === "/oauth2/par";
+    const form = { client_id: CLIENT, ...(isPush && first), ...parameters };
+    const { status, body } = await client.post(path, form, {});
+    expect([status, body["error"]].filter(Boolean).join(" ")).toBe(expected);
+  });
+
   it("gets a token for one API after a page, every time, and refreshes it [D-DOC-1]", async () => {
     const client = party();
     const { code, proof } = await issue(client, ASKS);
