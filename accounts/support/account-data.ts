@@ -20,8 +20,10 @@ import {
   type StoredInvitation,
 } from "../../records/people/invitation-kinds.ts";
 import { MAIL, openMail, type StoredMail } from "../../records/people/mail-kinds.ts";
+import { isDocumentId } from "../../records/directory/document-kinds.ts";
 import { pagesOf } from "../../core/pages.ts";
 import { noAccount } from "../account-access.ts";
+import { hostOf } from "../clients/consents.ts";
 import { namesOf, normalName } from "../names.ts";
 import type { AccountData, accounts } from "../operations/accounts.ts";
 import type { Handlers } from "../operations/operation.ts";
@@ -94,13 +96,24 @@ function withoutOthers(record: AuditRecord, account: string): AuditRecord {
   return isOther ? { ...record, subject: null } : record;
 }
 
+/** The hosts of clients that nobody has registered, which records name by a hash: those that the person allows now, and has allowed. */
+function hostsOf({ consents }: AccountRecord, audit: readonly AuditRecord[]): ReadonlyMap<string, string> {
+  const now = Object.entries(consents).flatMap(([id, { document }]) =>
+    document === undefined ? [] : [[id, hostOf(document)] as const],
+  );
+  const then = audit.flatMap(({ client, detail: { host } }) =>
+    client !== null && isDocumentId(client) && typeof host === "string" ? [[client, host] as const] : [],
+  );
+  return new Map([...then, ...now]);
+}
+
 export function createAccountData(
   operations: Operations,
   { audit, sealer, storage }: Pick<AccountServices, "audit" | "sealer" | "storage">,
 ): Pick<Rows, "data"> {
   const { artifacts, deliveries, records } = storage;
 
-  async function grantsOf(sub: string): Promise<readonly unknown[]> {
+  async function grantsOf(sub: string, nameOf: (client: string) => string): Promise<readonly unknown[]> {
     const all: StoredArtifact[] = [];
     const pages = pagesOf(async (after) => {
       const { next = null, ...page } = await artifacts.page({ model: "Grant", account: sub }, { after });
@@ -108,7 +121,7 @@ export function createAccountData(
     });
     for await (const page of pages) all.push(...page.artifacts);
     return all.map(({ clientId, expiresAt, usedAt }) => ({
-      client: clientId ?? null,
+      client: clientId === undefined ? null : nameOf(clientId),
       last_used_at: usedAt === undefined ? null : secondsOf(usedAt),
       expires_at: secondsOf(expiresAt),
     }));
@@ -213,6 +226,9 @@ export function createAccountData(
       const invitations = await invitationsOf(sub, names);
       // What was told of an invitation has a lane of its own.
       const lanes = [sub, ...invitations.map(({ id }) => invitationLane(id))];
+      const events = await auditOf(sub);
+      const hosts = hostsOf(record, events);
+      const nameOf = (client: string): string => hosts.get(client) ?? client;
       return {
         account,
         more: more(record),
@@ -221,12 +237,14 @@ export function createAccountData(
         sessions: await operations.sessions(call),
         remembered_browsers: await browsersOf(sub),
         consents: await operations.consents(call),
-        grants: await grantsOf(sub),
+        grants: await grantsOf(sub, nameOf),
         requests: await requestsOf(record),
         mails: await mailsTo(names),
         invitations,
         deliveries: (await Promise.all(lanes.map(deliveriesOf))).flat(),
-        audit: await auditOf(sub),
+        audit: events.map((each) =>
+          Object.assign({}, each, { client: each.client === null ? null : nameOf(each.client) }),
+        ),
       };
     },
   };

@@ -85,6 +85,10 @@ describe("what a person allows a client that nobody has registered", () => {
     expect(items.filter(({ client }) => client === ADDRESS)).toMatchObject([{ name: HOST }]);
     const { items: audit } = await stage.calls.audit.list({ action: "account.consented" });
     expect(audit[0]).toMatchObject({ client: id, detail: { host: HOST } });
+    // The person reads no hash.
+    const data = await stage.accounts.data(stage.sub);
+    expect(data.audit.find(({ action }) => action === "account.consented")).toMatchObject({ client: HOST });
+    expect(data.audit.map(({ client }) => client)).not.toContain(id);
   });
 
   it("ends codes and tokens when the person ends it, for good [D-DOC-44]", async () => {
