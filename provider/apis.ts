@@ -154,7 +154,7 @@ export async function asDemanding(
   apis: readonly ApiRecord[],
   { listClients }: Pick<DirectoryRecords, "listClients">,
 ): Promise<readonly ApiRecord[]> {
-  if (client.document === undefined || apis.length === 0) return apis;
+  if (client.document === undefined || apis.every(wantsFactor)) return apis;
   const demanding = new Set((await listClients()).filter(wantsFactor).map(({ service }) => service));
   return apis.map((api) => (demanding.has(api.service) ? { ...api, second_factor: "required" } : api));
 }

@@ -20,8 +20,15 @@ const TOLD = pathToFileURL(join(import.meta.dirname, "loaded-packages.ts")).href
 /** Addresses, the log, metrics, the configuration. */
 const LEAN = ["ipaddr.js", "pino", "prom-client", "zod"];
 
-/** The modules that only proofs and high-security clients need. */
-const OFF = ["core/dpop-proof.ts", "accounts/clients/fapi.ts"];
+/** The modules that only proofs, high-security clients and clients that nobody registered need. */
+const OFF = [
+  "core/dpop-proof.ts",
+  "accounts/clients/fapi.ts",
+  "accounts/documents/asking.ts",
+  "accounts/documents/document.ts",
+  "accounts/documents/fetching.ts",
+  "accounts/documents/kept-copies.ts",
+];
 
 let folder: string;
 let inbox: Inbox;
