@@ -51,7 +51,9 @@ it("counts what the administration refused in the last day, warns of more than 5
   // One record says so, with a count, wherever the requests came in.
   await browser.click("Show");
   expect(String(browser.url)).toBe(`${console.url}/audit?action=administration.refused&since=24h`);
-  expect(textOf(browser)).toMatch(/administration\.refused Nobody signed in [^]*Refused ×51 · no valid token/u);
+  expect(textOf(browser)).toMatch(
+    /administration\.refused Nobody signed in [^]*Refused ×51 · no valid token/u,
+  );
   const { items } = await console.running.service.audit.list({ action: "administration.refused" });
   expect(items.map(({ count, reason, actor }) => [count, reason, actor.kind])).toEqual([
     [51, "token", "anonymous"],
