@@ -85,6 +85,12 @@ const metadataDocuments = section({
 /** The settings of `clients.metadataDocuments`. */
 export interface DocumentSettings extends z.output<typeof metadataDocuments> {}
 
+/** The hosts that metrics may name: those that the configuration names, and no other. */
+export const documentHosts = (settings: DocumentSettings | undefined): readonly string[] =>
+  settings === undefined || settings.allow === "any"
+    ? []
+    : [...new Set(settings.allow.map((each) => new URL(each).host))];
+
 export const clients = section({
   /**
    * Clients that describe themselves in a document at their `client_id`, an https address, without being registered. They reach only APIs

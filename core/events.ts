@@ -178,6 +178,8 @@ export interface ServiceEvents {
     readonly reason: ProviderFault;
     readonly seconds: number;
   };
+  /** A document of a client that nobody has registered was fetched, or could not be. */
+  "document.fetched": { readonly host: string; readonly result: "success" | "refused" | "unavailable" };
   fault: { readonly where: string; readonly code: string };
   /** A rate limit refused a request. */
   "limit.refused": { readonly limit: string };

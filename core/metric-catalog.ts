@@ -42,6 +42,9 @@ export const ADMINISTRATION_STATUSES = ["2xx", "3xx", "401", "403", "429", "4xx"
 /** The surfaces of the administration listener. */
 export const ADMINISTRATION_SURFACES = ["rest", "console"] as const;
 
+/** What fetching a document of a client came to: `refused` is one that makes no client, `unavailable` none at all. */
+export const DOCUMENT_RESULTS = ["success", "refused", "unavailable"] as const;
+
 /** The calls to a store; see `adapters/record-store.ts`. */
 export const STORE_OPERATIONS = ["get", "list", "scan", "count", "commit", "next", "sweep"] as const;
 
@@ -84,7 +87,8 @@ export type CounterName =
   | "administration"
   | "providersStarted"
   | "providersFinished"
-  | "providersFailed";
+  | "providersFailed"
+  | "documents";
 
 /** The counters, by their source. */
 export const COUNTERS: Readonly<Record<CounterName, MetricDeclaration>> = {
@@ -218,6 +222,16 @@ export const COUNTERS: Readonly<Record<CounterName, MetricDeclaration>> = {
     type: "counter",
     help: "Sign-ins with another provider that failed, by provider and reason",
     labels: { provider: PROVIDER, reason: PROVIDER_FAULTS },
+    of: "process",
+  },
+  documents: {
+    name: "document_fetches_total",
+    type: "counter",
+    help: "Fetched documents of clients that nobody has registered, by host and result",
+    labels: {
+      host: "a host of `clients.metadataDocuments.allow`, or `other`",
+      result: DOCUMENT_RESULTS,
+    },
     of: "process",
   },
 };

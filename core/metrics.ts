@@ -14,6 +14,7 @@ import {
   ADMINISTRATION_SURFACES,
   type CounterName,
   COUNTERS,
+  DOCUMENT_RESULTS,
   type GaugeName,
   GAUGES,
   GRANT_TYPES,
@@ -122,6 +123,7 @@ export interface MeasuredProcess {
     readonly limits: readonly string[];
     readonly mails: readonly string[];
     readonly providers: readonly string[];
+    readonly documentHosts: readonly string[];
   };
 }
 
@@ -275,8 +277,9 @@ function startAtZero(
     providersStarted,
     providersFinished,
     providersFailed,
+    documents,
   }: Measured,
-  { endpoints, limits, mails: kinds, providers }: MeasuredProcess["known"],
+  { endpoints, limits, mails: kinds, providers, documentHosts }: MeasuredProcess["known"],
 ): void {
   for (const result of SIGN_IN_RESULTS) signIns.inc({ result }, 0);
   for (const grant_type of GRANT_TYPES) tokens.inc({ grant_type }, 0);
@@ -299,6 +302,8 @@ function startAtZero(
     providersFinished.inc({ provider }, 0);
     for (const reason of PROVIDER_FAULTS) providersFailed.inc({ provider, reason }, 0);
   }
+  for (const host of documentHosts.length > 0 ? [...documentHosts, OTHER] : [])
+    for (const result of DOCUMENT_RESULTS) documents.inc({ host, result }, 0);
 }
 
 /** The status if it has a value of its own, or else its class. */
@@ -379,6 +384,9 @@ export function createMetrics(
     providersFailed.inc({ provider, reason });
     if (reason !== "cancelled") providers.observe({ provider, result: "failure" }, seconds);
   });
+  count("document.fetched", ({ documents }, { host, result }) =>
+    documents.inc({ host: among(process.known.documentHosts, host), result }),
+  );
   storage.measure(({ store, operation, result, seconds }) =>
     measured?.storage.observe({ store, operation, result }, seconds),
   );

@@ -23,6 +23,7 @@ import type { Tokens } from "../accounts/operations/tokens.ts";
 import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
 import { createRequestLog } from "../compat/request-log.ts";
 import { createRoutes } from "../compat/routes.ts";
+import { documentHosts } from "../config/clients.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { endpointsOf } from "../config/deployments.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
@@ -237,6 +238,7 @@ async function build(
         limits: Object.keys(RATE_LIMITS),
         mails: MAIL_KINDS,
         providers: configuration.providers.map(({ key }) => key),
+        documentHosts: documentHosts(configuration.clients.metadataDocuments),
       },
     });
     // Accounts and the HTTP side depend on each other: account changes end sessions, whose clients get a logout token.

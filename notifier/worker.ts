@@ -3,6 +3,7 @@ import { watchHistory } from "../records/storage-identity.ts";
 import { createStorageServices } from "../records/services.ts";
 import { openStorage } from "../records/storage.ts";
 import { MAIL_KINDS } from "../records/people/mail-kinds.ts";
+import { documentHosts } from "../config/clients.ts";
 import { processInfo } from "../config/process-info.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import type { Configuration } from "../config/configuration.ts";
@@ -79,7 +80,13 @@ export async function startWorker(configuration: Configuration): Promise<Notific
       isQueueUp: () => notifier.isUp(),
       signingKeys: async () => [],
       tokensEnding: async () => undefined,
-      known: { endpoints: [], limits: [], mails: MAIL_KINDS, providers: [] },
+      known: {
+        endpoints: [],
+        limits: [],
+        mails: MAIL_KINDS,
+        providers: [],
+        documentHosts: documentHosts(configuration.clients.metadataDocuments),
+      },
     });
     notifier.start();
     let closing: Promise<void> | undefined;

@@ -1,5 +1,6 @@
 /** When a document is fetched, and when not: for a request of its client, for a key that is not known, and daily while there are grants. */
 import { documentAddressProblem, type DocumentSettings } from "../../config/clients.ts";
+import type { ServiceEvents } from "../../core/events.ts";
 import { read } from "../../records/records.ts";
 import { DOCUMENT, documentId, type StoredDocument } from "../../records/directory/document-kinds.ts";
 import type { AccountServices } from "../services.ts";
@@ -20,7 +21,7 @@ export const MAX_UNUSED = 10_000;
 /** Copies that are looked at together. */
 const PAGE = 200;
 
-type Services = Pick<AccountServices, "storage" | "clock" | "limits"> &
+type Services = Pick<AccountServices, "storage" | "events" | "clock" | "limits"> &
   Pick<AccountServices, "configuration">;
 
 /** What is done with what was fetched. */
@@ -30,12 +31,14 @@ interface AskedCopies extends Pick<KeptDocuments, "client" | "isAllowed" | "keep
 }
 
 export function createAsking(
-  { configuration, storage: { records }, clock, limits }: Services,
+  { configuration, storage: { records }, events, clock, limits }: Services,
   settings: DocumentSettings,
   { client, isAllowed, keep, end, isBlocked }: AskedCopies,
   maxUnused = MAX_UNUSED,
 ): Asking {
   const fetchDocument = createFetching(configuration, settings);
+  const note = (url: string, result: ServiceEvents["document.fetched"]["result"]): void =>
+    void events.emit("document.fetched", { host: new URL(url).host, result });
   /** One request at a time for an address. */
   const running = new Map<string, Promise<Asked>>();
   const faults = new Map<string, { readonly until: number; readonly asked: Asked }>();
@@ -62,11 +65,13 @@ export function createAsking(
   async function fetchAndKeep(url: string): Promise<Asked> {
     try {
       const { content, freshMs } = await fetchDocument(url);
+      note(url, "success");
       await keep(url, content, { fresh_until: Math.floor(clock.now()) + freshMs });
       faults.delete(url);
       return await known(url);
     } catch (error) {
       if (!(error instanceof DocumentRefused || error instanceof DocumentUnavailable)) throw error;
+      note(url, error instanceof DocumentRefused ? "refused" : "unavailable");
       return remember(url, { kind: "fault", error });
     }
   }

@@ -50,7 +50,10 @@ function clientOf(document: StoredDocument): ClientRecord {
   };
 }
 
-type Services = Pick<AccountServices, "configuration" | "storage" | "clock" | "cleanup" | "limits">;
+type Services = Pick<
+  AccountServices,
+  "configuration" | "storage" | "events" | "clock" | "cleanup" | "limits"
+>;
 
 const originOf = (url: string): string | undefined => (URL.canParse(url) ? new URL(url).origin : undefined);
 

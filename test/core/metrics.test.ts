@@ -40,7 +40,7 @@ function open(storage: Partial<MeasuredStorage["deliveries"] & MeasuredStorage["
       isQueueUp: () => true,
       signingKeys: async () => [],
       tokensEnding: async () => undefined,
-      known: { endpoints: [], limits: [], mails: [], providers: [] },
+      known: { endpoints: [], limits: [], mails: [], providers: [], documentHosts: ["tool.example"] },
     },
     clock,
   );
@@ -196,6 +196,18 @@ describe("the counters", () => {
           ),
           'administration_responses_total{surface="console",status="3xx"} 1',
           'administration_responses_total{surface="console",status="401"} 0',
+        ],
+      ],
+      [
+        "documents of clients that nobody registered, by the hosts that the configuration names",
+        (events) => {
+          for (const host of ["tool.example", "evil.example"])
+            events.emit("document.fetched", { host, result: "refused" });
+        },
+        [
+          'document_fetches_total{host="tool.example",result="refused"} 1',
+          'document_fetches_total{host="other",result="refused"} 1',
+          'document_fetches_total{host="tool.example",result="success"} 0',
         ],
       ],
       [
