@@ -18,7 +18,7 @@ export class AddressRefused extends SignInError {
   }
 }
 
-interface GuardedAgentOptions {
+export interface GuardedAgentOptions {
   readonly rules: AddressRules;
   /** Idle connections that are kept for each host; 0: every request opens a connection. */
   readonly keep: number;

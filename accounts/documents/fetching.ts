@@ -2,7 +2,7 @@
 import type { Configuration } from "../../config/configuration.ts";
 import type { DocumentSettings } from "../../config/clients.ts";
 import { guardedFetch, limitedResponse } from "../../core/guarded-fetch.ts";
-import { createGuardedAgents } from "../../core/outbound-agents.ts";
+import { createGuardedAgents, type GuardedAgentOptions } from "../../core/outbound-agents.ts";
 import { createAddressRules } from "../../core/outbound-addresses.ts";
 import type { DocumentContent } from "../../records/directory/document-kinds.ts";
 import { DocumentRefused, readDocument, requireKeepable, usableKeys } from "./document.ts";
@@ -49,12 +49,19 @@ function namedHosts(allow: DocumentSettings["allow"]): string[] {
   return allow === "any" ? [] : allow.map((each) => new URL(each).hostname.replaceAll(/^\[|\]$/g, ""));
 }
 
+/** For tests: names, certificates and times of their own. */
+interface FetchingOptions extends Pick<GuardedAgentOptions, "resolve" | "ca"> {
+  readonly timeoutMs?: number;
+}
+
 /** @returns what fetches the document at an address. It rejects with DocumentUnavailable or DocumentRefused. */
 export function createFetching(
   { fetch: ownFetch }: Pick<Configuration, "fetch">,
   { allow, schemes }: DocumentSettings,
+  { timeoutMs = TIMEOUT_MS, ...connecting }: FetchingOptions = {},
 ): (url: string) => Promise<FetchedDocument> {
-  const agents = createGuardedAgents({ rules: createAddressRules(namedHosts(allow)), keep: 0 });
+  const rules = createAddressRules(namedHosts(allow));
+  const agents = createGuardedAgents({ ...connecting, rules, keep: 0 });
 
   async function send(url: string, signal: AbortSignal): Promise<Response> {
     const init: RequestInit = {
@@ -94,7 +101,7 @@ export function createFetching(
   }
 
   return async (url) => {
-    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    const signal = AbortSignal.timeout(timeoutMs);
     const { response, value } = await json(url, signal);
     const { jwks_uri: keysAt, ...read } = readDocument(url, value, schemes);
     const keys = keysAt === undefined ? undefined : await json(keysAt, signal);

@@ -211,6 +211,20 @@ it("a document that lies makes no client, and its page has no way on [D-DOC-73]"
   expect(asked).not.toContain("/agent.json");
 });
 
+it("asks an address that had no document again after a minute [D-DOC-91]", async () => {
+  pages.delete("/late");
+  const seen: string[] = [];
+  for (const wait of [0, 59, 2]) {
+    clock.advance(wait);
+    seen.push(outcome(await visit(clientOf("/late"))));
+    pages.set("/late", json(documentAt("/late")));
+  }
+  expect([seen, asked]).toEqual([
+    ["400", "400", "login"],
+    ["/late", "/late"],
+  ]);
+});
+
 describe("nothing is fetched", () => {
   it.each<[string, string]>([
     ["another host", "https://evil.example/callback"],
@@ -220,6 +234,9 @@ describe("nothing is fetched", () => {
     ["a scheme that a browser runs", "javascript:alert(1)"],
     ["a scheme that nobody allows", "zed://callback"],
     ["plain http", "http://localhost.localdomain/callback"],
+    ["another port of its host", "https://localhost:1/callback"],
+    ["a name that looks like its host", "https://l\u043ecalhost/callback"],
+    ["that name in ASCII", "https://xn--lcalhost-5fg/callback"],
   ])("for an answer to %s, and nothing is sent there [D-DOC-74]", async (_what, redirect_uri) => {
     const browser = await visit(clientOf("/new.json", redirect_uri));
     expect([browser.location, browser.status]).toEqual([undefined, 400]);
@@ -243,6 +260,9 @@ describe("nothing is fetched", () => {
     "https://localhost:PORT/",
     "https://localhost:PORT",
     "http://localhost:PORT/agent.json",
+    "https://l\u043ecalhost:PORT/agent.json",
+    "https://xn--lcalhost-5fg:PORT/agent.json",
+    "https://\uff4c\uff4f\uff43\uff41\uff4c\uff48\uff4f\uff53\uff54:PORT/agent.json",
   ])("for the client %s [D-DOC-74]", async (written) => {
     const client_id = written.replace("PORT", new URL(origin).port);
     const client = new TestClient({
