@@ -70,12 +70,12 @@ export async function knownClient(
 }
 
 /** Only the client that pushed a request can use it (RFC 9126 section 4). */
-export async function pushedRequest(query: Fields, { client_id }: ClientRecord, unit: Unit): Promise<Fields> {
+export async function pushedRequest(query: Fields, client: ClientRecord, unit: Unit): Promise<Fields> {
   const uri = query.one("request_uri") ?? "";
   const pushed = uri.startsWith(PUSHED)
     ? await unit.find("PushedAuthorizationRequest", artifactKey(uri.slice(PUSHED.length)))
     : undefined;
-  if (objectClaims(pushed?.payload["request"])["client_id"] !== client_id)
+  if (objectClaims(pushed?.payload["request"])["client_id"] !== protocolClientId(client))
     throw badRequest("invalid_request_uri", "the request_uri is not known, was used or has expired");
   // Only the pushed parameters were authenticated.
   return query.only(["client_id", "request_uri"]);

@@ -20,6 +20,7 @@ export function documentAddressProblem(address: string): string | undefined {
   if (url.protocol !== "https:") return "must be https";
   if (address.includes("?")) return "must not have a query";
   if (url.pathname === "/") return "must have a path";
+  if (url.hostname.includes("*")) return "must name one host";
   if (url.hostname.endsWith(".")) return "must not end its host with a dot";
   return url.href === address ? undefined : "must be written as browsers write it, without dot segments";
 }
@@ -29,7 +30,8 @@ const ENTRY_FORM =
 
 /** Whether it is an origin, or the address of a document. */
 export const isDocumentEntry = (value: string): boolean =>
-  (value.startsWith("https:") && isOrigin(value)) || documentAddressProblem(value) === undefined;
+  (value.startsWith("https:") && isOrigin(value) && !value.includes("*")) ||
+  documentAddressProblem(value) === undefined;
 
 const MAX_ENTRIES = 1_000;
 const MAX_SCHEMES = 100;

@@ -16,7 +16,7 @@ import {
 } from "../../records/directory/document-kinds.ts";
 import { redirectKind } from "./document.ts";
 import { createAsking } from "./asking.ts";
-import type { Documents, KeptDocuments } from "./documents.ts";
+import type { Documents, KeptDocument, KeptDocuments } from "./documents.ts";
 import { read } from "../../records/records.ts";
 import { putRemoval } from "../access-cleanup.ts";
 import type { AccountServices } from "../services.ts";
@@ -49,6 +49,8 @@ function clientOf(document: StoredDocument): ClientRecord {
     updated_at: Math.floor(fetched_at / 1000),
   };
 }
+
+const withId = (document: StoredDocument): KeptDocument => ({ ...document, id: documentId(document.url) });
 
 type Services = Pick<
   AccountServices,
@@ -175,10 +177,7 @@ export function createDocuments(services: Services, settings: DocumentSettings):
     async list({ granted, limit, after }) {
       const query = { ...DOCUMENT.where("kept", granted ? "granted" : "unused"), limit, after };
       const [page] = await records.store.list([query]);
-      const items = (page?.records ?? []).map((each) => {
-        const { value } = read<StoredDocument>(each);
-        return Object.assign(value, { id: documentId(value.url) });
-      });
+      const items = (page?.records ?? []).map((each) => withId(read<StoredDocument>(each).value));
       return { items, ...(page?.next !== undefined && { next: page.next }) };
     },
 

@@ -2,6 +2,7 @@
 import { describe, expect, it } from "@jest/globals";
 import { readDocument } from "../../accounts/documents/document.ts";
 import { documentAddressProblem } from "../../config/clients.ts";
+import { problemsIn, problemsWith } from "../config/refusals.ts";
 
 const CLIENT = "https://tool.example/client.json";
 const DOCUMENT = { client_id: CLIENT, redirect_uris: ["http://127.0.0.1/callback"] };
@@ -25,6 +26,52 @@ it.each([
   `https://tool.example/${"a".repeat(500)}`,
 ])("no document is at %s [D-DOC-3]", (address) => {
   expect(documentAddressProblem(address)).toBeDefined();
+});
+
+const problems = (metadataDocuments: unknown): readonly string[] =>
+  problemsIn({
+    deployments: { openid: { url: "http://127.0.0.1:3000" } },
+    clients: { metadataDocuments },
+  });
+
+describe("a configuration", () => {
+  it.each([
+    "javascript",
+    "https",
+    "http",
+    "data",
+    "file",
+    "blob",
+    "mailto",
+    "intent",
+    "ms-word",
+    "x-apple.systempreferences",
+    "web+x",
+  ])("doesn't start with the scheme %s [D-DOC-84]", (scheme) => {
+    expect(problems({ allow: "any", schemes: ["cursor", scheme] })).toEqual([
+      expect.stringContaining("schemes[1]: must not be a scheme that a browser or a system acts on"),
+    ]);
+  });
+
+  it.each<[string, unknown]>([
+    ["no origin", { allow: [] }],
+    ["an origin over http", { allow: ["http://tool.example"] }],
+    ["a pattern", { allow: ["https://*.example"] }],
+    ["a pattern in an address", { allow: ["https://*.example/client.json"] }],
+    ["all, in a list", { allow: ["any"] }],
+    ["a query", { allow: ["https://tool.example/a?b"] }],
+    ["a scheme in upper case", { allow: "any", schemes: ["Cursor"] }],
+    ["a scheme with its colon", { allow: "any", schemes: ["cursor:"] }],
+    ["nothing", {}],
+  ])("doesn't start with %s [D-DOC-84]", (_what, metadataDocuments) => {
+    expect(problems(metadataDocuments)).toHaveLength(1);
+  });
+
+  it("doesn't start without the openid deployment [D-DOC-84]", () => {
+    expect(problemsWith({ clients: { metadataDocuments: { allow: "any" } } })).toEqual([
+      expect.stringContaining("needs config.deployments.openid"),
+    ]);
+  });
 });
 
 describe("a document", () => {

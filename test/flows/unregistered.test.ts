@@ -5,13 +5,16 @@ import { TestClock } from "../../testing/test-clock.ts";
 import { type RequestParameters, TestClient } from "../../testing/test-client.ts";
 import { DEVICE_GRANT } from "../../accounts/clients/client-kinds.ts";
 import { documentId, DOCUMENT } from "../../records/directory/document-kinds.ts";
-import { issue, signIn } from "./clients.ts";
+import type { RecordStore } from "../../adapters/record-store.ts";
+import { newProof } from "../../testing/test-client.ts";
+import { clientAt, issue, signIn } from "./clients.ts";
 import { ADA, useService } from "./running-service.ts";
 
 const CLIENT = "https://tool.example/client.json";
 const WHOLE = "https://other.example/oauth/client.json";
 const API = "https://articles.example";
 const CLOSED = "https://closed.example";
+const DAY = 86_400;
 const LOOPBACK = "http://127.0.0.1/callback";
 
 type Body = Record<string, unknown> | string | number;
@@ -30,10 +33,29 @@ function answer(url: string): Response {
   });
 }
 
+/** What the service has asked of its storage. */
+let calls = 0;
+
+function counting(store: RecordStore): RecordStore {
+  return new Proxy(store, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name);
+      if (typeof member !== "function") return member;
+      return (...given: unknown[]): unknown => {
+        calls += 1;
+        return Reflect.apply(member, target, given) as unknown;
+      };
+    },
+  });
+}
+
 const clock = new TestClock();
 const running = useService({
+  through: counting,
   config: {
     clock,
+    lifetimes: { refreshToken: 90 * DAY },
+    refreshTokens: { maxAge: 365 * DAY },
     fetch: async (url) => answer(url as string),
     clients: { metadataDocuments: { allow: ["https://tool.example", WHOLE], schemes: ["tool"] } },
   },
@@ -257,3 +279,76 @@ async function silent(client: TestClient, browser: ReturnType<TestClient["browse
   await browser.get(client.authorizeUrl({ ...ASKS, ...PKCE, prompt: "none" }));
   return browser.location?.searchParams.get("error");
 }
+
+/** The least of several refreshes, because work in the background may add to one of them. */
+async function callsOfRefresh(client: TestClient): Promise<number> {
+  const { code, proof } = await issue(client, ASKS);
+  let { body } = await client.exchange(code, proof);
+  const counts: number[] = [];
+  for (let round = 0; round < 4; round += 1) {
+    const before = calls;
+    const next = await client.refresh(body["refresh_token"]);
+    counts.push(calls - before);
+    expect(next.status).toBe(200);
+    ({ body } = next);
+  }
+  return Math.min(...counts);
+}
+
+it("a kept document costs no more at the token endpoint than a registered client [D-DOC-79]", async () => {
+  await running.service.clients.register({
+    kind: "public",
+    client_id: "registered",
+    name: "Registered",
+    service: "1",
+    native: true,
+    redirect_uris: [LOOPBACK],
+    apis: { [API]: ["articles:read"] },
+  });
+  const redirect_uris = [LOOPBACK];
+  const registered = clientAt(running, "openid", { client_id: "registered", redirect_uris });
+  expect(await callsOfRefresh(party())).toBeLessThanOrEqual(await callsOfRefresh(registered));
+});
+
+it("its refresh token lives for 30 days, however often it is used [D-DOC-80]", async () => {
+  const client = party();
+  const { code, proof } = await issue(client, ASKS);
+  const first = await client.exchange(code, proof);
+  clock.advance(29 * DAY);
+  const next = await client.refresh(first.body["refresh_token"]);
+  expect(next.status).toBe(200);
+  clock.advance(DAY + 60);
+  expect(await client.refresh(next.body["refresh_token"])).toMatchObject({
+    status: 400,
+    body: { error: "invalid_grant" },
+  });
+});
+
+const push = (client: TestClient) =>
+  client.post("/oauth2/par", {
+    response_type: "code",
+    redirect_uri: client.redirect_uri,
+    ...ASKS,
+    ...newProof().request,
+  });
+
+it("it may push its request; of many unknown ones there, the rest get 503 in JSON [D-DOC-81]", async () => {
+  clock.advance(3_600);
+  const { status, body } = await push(party());
+  expect([status, body["error"]]).toEqual([201, undefined]);
+  const query = new URLSearchParams({ client_id: CLIENT, request_uri: String(body["request_uri"]) });
+  const opened = await fetch(`${running.openid}/oauth2/authorize?${query}`, { redirect: "manual" });
+  expect(opened.headers.get("location")).toContain("/interaction/");
+  asked.length = 0;
+  const answers = [];
+  for (let index = 0; index < 22; index += 1) {
+    const client_id = `https://tool.example/${index}.json`;
+    published.set(client_id, document(client_id));
+    answers.push(await push(party(client_id)));
+  }
+  expect(asked.length).toBeLessThanOrEqual(20);
+  const last = answers.at(-1);
+  expect(last).toMatchObject({ status: 503, body: { error: "temporarily_unavailable" } });
+  expect(Number(last?.headers.get("retry-after"))).toBeGreaterThan(0);
+  expect((await push(party())).status).toBe(201);
+});

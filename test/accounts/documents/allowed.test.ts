@@ -1,6 +1,7 @@
 /** What people allow clients that nobody has registered, and how it ends: by themselves and by operators. */
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import { isCurrent, currentGenerations } from "../../../provider/account.ts";
+import { createAsking } from "../../../accounts/documents/asking.ts";
 import { documentId } from "../../../records/directory/document-kinds.ts";
 import { beforeTests } from "../../closing.ts";
 import { openAdministration } from "../../administration/stage.ts";
@@ -11,9 +12,13 @@ const ADDRESS = `https://${HOST}/client.json`;
 const CALLER = { actor: { kind: "command_line" } } as const;
 const REDIRECTS = { redirect_uris: [`https://${HOST}/callback`] };
 
+/** What every host answers. */
+let answered = 500;
+
 const stage = beforeTests(async () => {
   const opened = await openAdministration({
     clients: { metadataDocuments: { allow: "any" } },
+    fetch: async () => new Response(null, { status: answered }),
     mail: { url: "smtp://127.0.0.1:9", from: "sign-in@example.com" },
   });
   const { accounts, directory, documents, services, storage } = opened;
@@ -204,5 +209,50 @@ describe("the list", () => {
     expect(blocked.items.map(({ address, blocked: what }) => [address, what])).toEqual([
       ["https://bad.example", "https://bad.example"],
     ]);
+  });
+});
+
+describe("the daily look at documents", () => {
+  const { signal } = new AbortController();
+
+  it.each([
+    [404, false],
+    [410, false],
+    [500, true],
+  ])(
+    "that are answered with %i on seven days leaves what they have: %s [D-DOC-82]",
+    async (status, isLeft) => {
+      answered = status;
+      await stage.allow();
+      const isValid = await stage.issued();
+      for (let day = 0; day < 7; day += 1) {
+        expect([day, await isValid()]).toEqual([day, true]);
+        stage.clock.advance(86_400);
+        // A day counts once.
+        for (let pass = 0; pass < 2; pass += 1) await stage.documents.refreshDue(signal);
+      }
+      expect(await isValid()).toBe(isLeft);
+    },
+  );
+
+  it("removes the copies without a grant that are beyond the newest ones [D-DOC-83]", async () => {
+    answered = 500;
+    const urls = [1, 2, 3, 4].map((each) => `https://unused.example.com/${each}.json`);
+    for (const url of urls) {
+      stage.clock.advance(1);
+      await keep(url);
+    }
+    const { configuration } = stage.services;
+    const { storage, clock, documents } = stage;
+    const nothing = {} as never;
+    const asking = createAsking(
+      { configuration, storage, clock, limits: nothing, events: { emit: () => undefined } as never },
+      { allow: "any", schemes: [] },
+      { ...documents, end: nothing, isBlocked: async () => false },
+      2,
+    );
+    await asking.refreshDue(signal);
+    const { items } = await documents.list({ granted: false, limit: 10 });
+    expect(items.map(({ url }) => url).toSorted()).toEqual(urls.slice(2));
   });
 });
