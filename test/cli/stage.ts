@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Found } from "../../adapters/record-store.ts";
+import type { Found, Query } from "../../adapters/record-store.ts";
 import { openAddressed } from "../../cli/program/open-stores.ts";
 import { KINDS } from "../../records/all-kinds.ts";
 import { createSystemClock } from "../../core/clock.ts";
@@ -86,18 +86,24 @@ export function lostEntries(place: Addresses): Promise<readonly string[]> {
       });
       for (let begin = 0; begin < entries.length; begin += 100) {
         const some = entries.slice(begin, begin + 100);
-        const pages = await storeOf(stores, kind).list(
-          some.map(({ name, at, order }) => ({
+        const store = storeOf(stores, kind);
+        const queries = some.map(
+          ({ name, at, order }): Query => ({
             kind: kind.name,
             index: name,
             at,
             from: order,
             to: order,
             limit: 100,
-          })),
+          }),
         );
-        for (const [index, { key, name }] of some.entries())
-          if (!pages[index]?.records.some((record) => record.key === key)) lost.push(`${kind.name} ${name}`);
+        const pages = await store.list(queries);
+        for (const [index, { key, name }] of some.entries()) {
+          let page = pages[index];
+          while (page?.next !== undefined && !page.records.some((record) => record.key === key))
+            [page] = await store.list([{ ...(queries[index] as Query), after: page.next }]);
+          if (!page?.records.some((record) => record.key === key)) lost.push(`${kind.name} ${name}`);
+        }
       }
     }
     return lost;

@@ -27,6 +27,7 @@ const INTERNATIONAL: ReadonlySet<string> = new Set([
   "console.filter.title",
   "console.filtered",
   "admin.zoned",
+  "admin.member.host",
   "admin.actor.client",
   "admin.actor.operator",
   "admin.actor.token",

@@ -311,7 +311,7 @@ describe("the limits of codes by mail", () => {
     await start("nobody");
     await use(wrongCode(code));
     await use(wrongCode(code), "i", AT, "nobody");
-    const client = "news";
+    const client = { client_id: "news" };
     const actor = { kind: "anonymous" };
     const reason = "credentials";
     const detail = { factor: "email" };

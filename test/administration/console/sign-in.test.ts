@@ -318,7 +318,9 @@ describe("a form counts", () => {
     >[0] &
       Parameters<typeof ownPages>[0];
     const looks = { ...LOOKS, ...supportLooks(parts) };
-    const pages = [...ownPages(parts), ...derivedPages(TABLES, looks)].filter(
+    // This service has no page of clients that nobody registered.
+    const { documents: _off, ...tables } = TABLES;
+    const pages = [...ownPages(parts), ...derivedPages(tables, looks)].filter(
       ({ post }) => post !== undefined,
     );
     expect(pages.length).toBeGreaterThan(10);
