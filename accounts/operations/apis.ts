@@ -90,24 +90,30 @@ const apiShape = {
   unregistered: described(unregisteredScopes.optional(), { form: "a list of scopes of the API" }),
 };
 
-const settingsOfApi = exactly(apiShape).superRefine(
-  ({ tokens, lifetime = 0, scopes: own, unregistered = [] }, context) => {
-    for (const [index, scope] of unregistered.entries())
-      if (!Object.hasOwn(own, scope))
+const settingsOfApi = exactly(apiShape)
+  .superRefine(
+    ({ tokens, lifetime = 0 }, context) => {
+      if (tokens === "jwt" && lifetime > MAX_JWT_SECONDS)
         context.addIssue({
           code: "custom",
-          path: ["unregistered", index],
-          message: "must be one of the scopes",
+          path: ["lifetime"],
+          message: `must be at most ${MAX_JWT_SECONDS} for a jwt, which can't be revoked`,
         });
-    if (tokens === "jwt" && lifetime > MAX_JWT_SECONDS)
-      context.addIssue({
-        code: "custom",
-        path: ["lifetime"],
-        message: `must be at most ${MAX_JWT_SECONDS} for a jwt, which can't be revoked`,
-      });
-  },
-  whenValid("tokens", "lifetime", "scopes", "unregistered"),
-);
+    },
+    whenValid("tokens", "lifetime"),
+  )
+  .superRefine(
+    ({ scopes: own, unregistered = [] }, context) => {
+      for (const [index, scope] of unregistered.entries())
+        if (!Object.hasOwn(own, scope))
+          context.addIssue({
+            code: "custom",
+            path: ["unregistered", index],
+            message: "must be one of the scopes",
+          });
+    },
+    whenValid("scopes", "unregistered"),
+  );
 
 /** The settings of an API. */
 export interface ApiSettings extends Readonly<z.input<typeof settingsOfApi>> {}
