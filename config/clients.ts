@@ -93,7 +93,7 @@ export const documentHosts = (settings: DocumentSettings | undefined): readonly 
     ? []
     : [...new Set(settings.allow.map((each) => new URL(each).host))];
 
-export const clients = section({
+const settings = section({
   /**
    * Clients that describe themselves in a document at their `client_id`, an https address, without being registered. They reach only APIs
    * that have `unregistered` scopes. Needs the `openid` deployment. Default: off.
@@ -104,9 +104,16 @@ export const clients = section({
   }),
 });
 
+/** The settings of `clients`. */
+export interface ClientsSettings extends z.output<typeof settings> {}
+/** The same as a configuration has them. */
+export interface ClientsInput extends z.input<typeof settings> {}
+/** Its type has a name, as that of `interactions`. */
+export const clients: z.ZodType<ClientsSettings, ClientsInput> = settings;
+
 /** What is wrong with `clients`, beyond the form of each key. */
 export function clientsProblems(
-  { metadataDocuments: documents }: z.output<typeof clients>,
+  { metadataDocuments: documents }: ClientsSettings,
   hasIssuer: boolean,
 ): readonly Problem[] {
   if (documents === undefined) return [];

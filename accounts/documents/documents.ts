@@ -11,11 +11,6 @@ import type { Attempt } from "../limits/attempt-limits.ts";
 import type { DocumentRefused, RedirectKind } from "./document.ts";
 import type { DocumentUnavailable } from "./fetching.ts";
 
-/** A kept copy, and its name in records. */
-export interface KeptDocument extends StoredDocument {
-  readonly id: string;
-}
-
 /** How long a fetched copy counts. */
 export interface Freshness {
   readonly fresh_until: number;
@@ -44,12 +39,6 @@ export interface KeptDocuments {
   mayRedirect(url: string, address: string): boolean;
   /** Whether the configuration lets the client at this address ask. */
   isAllowed(url: string): boolean;
-  /** The kept copies whose clients have grants, or had some in the last day, oldest first; or all. */
-  list(page: {
-    readonly granted: boolean;
-    readonly limit: number;
-    readonly after?: string | undefined;
-  }): Promise<{ readonly items: readonly KeptDocument[]; readonly next?: string }>;
   /** All blocks that are in force. */
   blocks(): Promise<readonly StoredDocumentBlock[]>;
   /**

@@ -16,8 +16,7 @@ import {
 } from "../../records/directory/document-kinds.ts";
 import { redirectKind } from "./document.ts";
 import { createAsking } from "./asking.ts";
-import type { Documents, KeptDocument, KeptDocuments } from "./documents.ts";
-import { read } from "../../records/records.ts";
+import type { Documents, KeptDocuments } from "./documents.ts";
 import { putRemoval } from "../access-cleanup.ts";
 import type { AccountServices } from "../services.ts";
 
@@ -49,8 +48,6 @@ function clientOf(document: StoredDocument): ClientRecord {
     updated_at: Math.floor(fetched_at / 1000),
   };
 }
-
-const withId = (document: StoredDocument): KeptDocument => ({ ...document, id: documentId(document.url) });
 
 type Services = Pick<
   AccountServices,
@@ -172,13 +169,6 @@ export function createDocuments(services: Services, settings: DocumentSettings):
       const { origin } = new URL(url);
       if (allow === "any") return !needsName(origin);
       return allow.includes(url) || allow.includes(origin);
-    },
-
-    async list({ granted, limit, after }) {
-      const query = { ...DOCUMENT.where("kept", granted ? "granted" : "unused"), limit, after };
-      const [page] = await records.store.list([query]);
-      const items = (page?.records ?? []).map((each) => withId(read<StoredDocument>(each).value));
-      return { items, ...(page?.next !== undefined && { next: page.next }) };
     },
 
     async blocks() {

@@ -87,16 +87,14 @@ export function lostEntries(place: Addresses): Promise<readonly string[]> {
       for (let begin = 0; begin < entries.length; begin += 100) {
         const some = entries.slice(begin, begin + 100);
         const store = storeOf(stores, kind);
-        const queries = some.map(
-          ({ name, at, order }): Query => ({
-            kind: kind.name,
-            index: name,
-            at,
-            from: order,
-            to: order,
-            limit: 100,
-          }),
-        );
+        const queries = some.map(({ name, at, order }): Query => ({
+          kind: kind.name,
+          index: name,
+          at,
+          from: order,
+          to: order,
+          limit: 100,
+        }));
         const pages = await store.list(queries);
         for (const [index, { key, name }] of some.entries()) {
           let page = pages[index];

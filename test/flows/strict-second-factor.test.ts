@@ -17,7 +17,7 @@ const REQUEST = {
   code_challenge: hash("sha256", VERIFIER, "base64url"),
   code_challenge_method: "S256",
 };
-const LACKS = "interaction_required: the client needs a second factor";
+const LACKS = "interaction_required: the client or the API needs a second factor";
 
 /** What a client gets: `code`, an error with its description, or the step that the person is at. */
 async function outcome(

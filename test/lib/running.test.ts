@@ -220,6 +220,7 @@ describe("with a real storage", () => {
     expect(shown(await start())).toEqual(shown(first));
     expect(first.signing.inForce()).toEqual([
       expect.objectContaining({ kty: "RSA", alg: "RS256", use: "sig" }),
+      expect.objectContaining({ kty: "RSA", alg: "PS256", use: "sig" }),
       expect.objectContaining({ kty: "EC", alg: "ES256", use: "sig" }),
       expect.objectContaining({ kty: "OKP", alg: "EdDSA", use: "sig" }),
     ]);

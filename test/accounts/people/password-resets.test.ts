@@ -338,7 +338,12 @@ describe("mail that a stranger asks for", () => {
     await start("ada", "i", from(1));
     await start("nobody@example.com", "i", from(1));
     expect(stage.noted).toMatchObject([
-      { action: "password_reset.requested", actor: { kind: "anonymous" }, subject: sub, client: { client_id: "news" } },
+      {
+        action: "password_reset.requested",
+        actor: { kind: "anonymous" },
+        subject: sub,
+        client: { client_id: "news" },
+      },
       { action: "password_reset.requested", actor: { kind: "anonymous" } },
     ]);
     expect(stage.noted[1]).not.toHaveProperty("subject");
