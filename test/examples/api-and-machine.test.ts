@@ -1,7 +1,10 @@
 /** The API, the job, and the MCP server with its agent of the examples, as processes, at a service whose signing key the test has. */
 import { generateKeyPairSync, type KeyObject, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { setTimeout as pause } from "node:timers/promises";
 import { exportJWK, type JWTPayload, SignJWT, UnsecuredJWT } from "jose";
@@ -9,8 +12,11 @@ import { applySeed } from "../../lib/index.ts";
 import type { Seed } from "../../lib/seed.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { basic } from "../../testing/test-client.ts";
+import { atVeryEnd } from "../closing.ts";
+import { heading, signIn as signInWith, useBrowser } from "../browser/chromium.ts";
 import { clientAt, signIn } from "../flows/clients.ts";
-import { NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { selfSigned } from "../notifier/peers.ts";
+import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
 const OPAQUE = "https://articles.example.com";
@@ -30,13 +36,41 @@ const stranger = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey;
 const PUBLIC_PEM = new TextEncoder().encode(publicKey.export({ type: "spki", format: "pem" }).toString());
 
 let running: RunningService;
+let documentAddress: string;
 /** The addresses of the two APIs. */
 const addresses: Record<string, string> = {};
 const programs: Running[] = [];
 
+/** The document of an agent that nobody has registered, at a web server of its own. */
+async function serveDocument(): Promise<string> {
+  const { key, cert } = selfSigned("localhost");
+  const trusted = getCACertificates();
+  setDefaultCACertificates([...trusted, cert]);
+  let address = "";
+  const server = createServer({ key, cert }, (_request, response) => {
+    const redirect_uris = ["http://127.0.0.1/callback"];
+    const document = { client_id: address, client_name: "Agent", redirect_uris };
+    response.setHeader("content-type", "application/json").end(JSON.stringify(document));
+  });
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  atVeryEnd(() => {
+    setDefaultCACertificates(trusted);
+    server.close().closeAllConnections();
+  });
+  address = `https://localhost:${(server.address() as AddressInfo).port}/agent.json`;
+  return address;
+}
+
 beforeAll(async () => {
+  documentAddress = await serveDocument();
   const jwk = { ...(await exportJWK(privateKey)), kid: "known", use: "sig", alg: "RS256" };
-  running = await startService({ config: { storage: "sqlite::memory:", keys: { signing: [jwk] } } });
+  running = await startService({
+    config: {
+      storage: "sqlite::memory:",
+      keys: { signing: [jwk] },
+      clients: { metadataDocuments: { allow: [documentAddress] } },
+    },
+  });
   const { service } = running;
   await applySeed(service, CONFIG.seed);
   await service.clients.update(NEWS.client_id, { apis: { [OPAQUE]: RIGHTS, [JWT]: RIGHTS } });
@@ -226,6 +260,7 @@ const tool = (name: string): object => ({
 });
 
 describe("examples/mcp", () => {
+  const chromium = useBrowser();
   let notes: string;
   beforeAll(async () => {
     notes = `http://localhost:${await freePorts()}/mcp`;
@@ -235,6 +270,8 @@ describe("examples/mcp", () => {
       name: "Notes",
       service: NEWS.service,
       scopes,
+      unregistered: Object.keys(scopes),
+      assign: true,
       introspection: ["articles"],
     });
     const apis = { [notes]: Object.keys(scopes) };
@@ -278,10 +315,22 @@ describe("examples/mcp", () => {
     });
   });
 
-  it("lets an agent in once a person agrees, and asks again for more [D-DOC-70]", async () => {
-    const agent = start("examples/mcp/agent.ts", { args: [notes, "Water the plants"] });
+  /** Starts the agent. @returns the address that it asks a person to open. */
+  async function startAgent(clientId: string): Promise<readonly [agent: Running, address: string]> {
+    const agent = start("examples/mcp/agent.ts", {
+      args: [notes, "Water the plants"],
+      env: { CLIENT_ID: clientId },
+    });
     programs.push(agent);
-    const [first = ""] = await agent.until(/http\S+authorize\S+scope=notes%3Aread&\S+/);
+    const [address = ""] = await agent.until(/http\S+authorize\S+scope=notes%3Aread&\S+/);
+    return [agent, address];
+  }
+
+  const AGAIN = /http\S+authorize\S+scope=notes%3Aread\+notes%3Awrite&\S+/;
+  const ADDED = /^Water the plants$/mu;
+
+  it("lets an agent in once a person agrees, and asks again for more [D-DOC-70]", async () => {
+    const [agent, first] = await startAgent("agent");
     const browser = new Browser({ stopAt: new URL(first).searchParams.get("redirect_uri") ?? "" });
     const allow = async (address: string): Promise<void> => {
       await browser.get(address);
@@ -290,8 +339,32 @@ describe("examples/mcp", () => {
       await fetch(browser.location ?? "");
     };
     await allow(first);
-    const [second = ""] = await agent.until(/http\S+authorize\S+scope=notes%3Aread\+notes%3Awrite&\S+/);
+    const [second = ""] = await agent.until(AGAIN);
     await allow(second);
-    expect([await agent.ended, agent.output()]).toEqual([0, expect.stringMatching(/^Water the plants$/mu)]);
+    expect([await agent.ended, agent.output()]).toEqual([0, expect.stringMatching(ADDED)]);
+  });
+
+  it("lets an agent in that nobody has registered, in Chromium [D-DOC-70]", async () => {
+    const [agent, first] = await startAgent(documentAddress);
+    const page = await chromium.newPage();
+    const allow = async (): Promise<void> => {
+      await heading(page, "An app on this device wants to use Notes");
+      await page.getByRole("button", { name: "Allow" }).click();
+      await page.getByText("Done. You can close this page.").waitFor();
+    };
+    await page.goto(first);
+    await signInWith(page, ADA);
+    await allow();
+    const [second = ""] = await agent.until(AGAIN);
+    await page.goto(second);
+    await allow();
+    expect([await agent.ended, agent.output()]).toEqual([0, expect.stringMatching(ADDED)]);
+  });
+
+  it("lets no agent in that an operator has blocked [D-DOC-70]", async () => {
+    await running.service.documents.block(documentAddress);
+    const [, address] = await startAgent(documentAddress);
+    const browser = await new Browser().get(address);
+    expect([browser.status, browser.html]).toEqual([400, expect.stringContaining("invalid_client")]);
   });
 });
