@@ -44,7 +44,7 @@ export interface Exchange {
   readonly browser: Browser;
   /** The client that the request names, once it was read. It may not be authenticated yet. */
   client: ClientRecord | undefined;
-  /** The API of a request of a client that nobody has registered, once it was read. */
+  /** The API that an unregistered client asks for, once it has been looked up. */
   api?: ApiRecord;
   readonly authentication: Authentication;
   /** The DPoP proof of the request. oidc-provider sees it once it is checked. */

@@ -25,7 +25,7 @@ export interface AllowedDocument {
 }
 
 const PAGE = 1000;
-/** Clients that nobody has registered and that one account allows something. The one that was allowed first gives way. */
+/** How many unregistered clients an account can have allowed at once. Beyond that, the oldest consent is dropped. */
 const MAX_DOCUMENTS = 100;
 
 /** The consent that the account has given the client so far. */

@@ -58,7 +58,7 @@ const unkept = (
   authentication: "none",
 });
 
-/** @param documents missing while the configuration lets no such client ask. */
+/** @param documents undefined while `clients.metadataDocuments` is not set. */
 export function createDocumentClients({
   documents,
   storage: { records },

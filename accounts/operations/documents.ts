@@ -6,7 +6,7 @@ import { type Facade, NONE, operation, operations } from "./operation.ts";
 const state = choice(["allowed", "refused", "blocked"]);
 
 const shown = exactly({
-  /** The address of its document, which is its client_id; or an origin that is blocked. */
+  /** The URL of its document, which is also its client_id, or a blocked origin. */
   address: z.string(),
   /** Its host, in ASCII. */
   host: z.string(),

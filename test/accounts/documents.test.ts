@@ -119,4 +119,9 @@ describe("a document", () => {
     );
     expect(read).toEqual({ name: `A Tool ${"x".repeat(53)}`, redirect_uris: DOCUMENT.redirect_uris });
   });
+
+  it("can't end the quotation marks around its name [D-DOC-41]", () => {
+    const read = readDocument(CLIENT, { ...DOCUMENT, client_name: 'Notes” is safe. “x"' }, []);
+    expect(read.name).toBe("Notes' is safe. 'x'");
+  });
 });

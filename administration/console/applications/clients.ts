@@ -200,7 +200,7 @@ export const CLIENTS: Look = {
 };
 
 /**
- * A link that signs the operator in to the application, as its own page would begin it. The application did not ask, and may say so.
+ * A link that starts a sign-in to the application. The application did not start it, so it may refuse the response.
  * Nobody has the verifier of its challenge: a code that goes astray is of no use.
  */
 function tryOf({ t, configuration }: ConsoleRequest, client: Client): NonNullable<RecordParts["links"]> {

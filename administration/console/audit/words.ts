@@ -152,7 +152,7 @@ export function shownWith(t: Translator, amr: readonly string[]): string {
   return new Intl.ListFormat(t.locale).format(kinds.map(({ texts }) => t(texts.name)));
 }
 
-/** Why it ended so, in words; a rare reason as it stands in the record. */
+/** The reason for the outcome, in words. A rare reason is shown as it is recorded. */
 function reasonText(t: Translator, action: string, reason: string | null): string {
   if (reason === null) return "";
   const [noun = "", what] = action.split(".");

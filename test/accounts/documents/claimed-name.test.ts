@@ -1,7 +1,7 @@
 /** What is shown of the name that a client calls itself, whatever its document says. */
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { claimedName } from "../../../accounts/documents/claimed-name.ts";
+import { claimedName } from "../../../accounts/documents/document.ts";
 import { rounds } from "../../rounds.ts";
 
 const LONG = `${"a".repeat(59)}…`;
