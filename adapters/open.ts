@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Configuration } from "../config/configuration.ts";
-import { backendOf, databaseFile, redisProblem, storageProblem } from "../config/storage-address.ts";
+import { addressProblem, type Backend, backendOf, databaseFile } from "../config/storage-address.ts";
 import { ConfigurationError } from "../core/errors.ts";
 import type { RecordStore } from "./record-store.ts";
 
@@ -31,23 +31,20 @@ export interface StoresConfiguration extends Pick<
   readonly identify?: (main: RecordStore) => Promise<string | undefined>;
 }
 
-async function openMain(
-  configuration: StoresConfiguration,
-  onWarning: (text: string) => void,
+interface Opening extends Pick<StoresConfiguration, "clock" | "sharedKinds" | "watchedKinds" | "mustExist"> {
+  readonly onWarning: (text: string) => void;
+  /** The id of the storage beside which the store holds artifacts. */
+  readonly storageId?: string | undefined;
+}
+
+type Open = (address: string, opening: Opening) => Promise<RecordStore>;
+
+async function openFile(
+  address: string,
+  { clock, mustExist = false, onWarning }: Opening,
 ): Promise<RecordStore> {
-  const { storage, store: own, clock, sharedKinds, watchedKinds, mustExist = false } = configuration;
-  if (own !== undefined) return own as RecordStore;
-  const backend = backendOf(storage);
-  if (backend === "postgresql") {
-    const { openPostgres } = await import("./postgresql/record-store.ts");
-    return openPostgres({ url: storage, clock, announced: watchedKinds, mustExist, onWarning });
-  }
-  if (backend === "mongodb") {
-    const { openMongo } = await import("./mongodb/record-store.ts");
-    return openMongo({ url: storage, clock, shared: sharedKinds, mustExist });
-  }
   const { openSqlite } = await import("./sqlite/record-store.ts");
-  const file = databaseFile(storage);
+  const file = databaseFile(address);
   const folder = file && dirname(resolve(file));
   const isNew = folder !== undefined && !mustExist && !existsSync(folder);
   const opened = await openSqlite({ path: file ?? ":memory:", clock, mustExist });
@@ -59,6 +56,33 @@ async function openMain(
   return opened;
 }
 
+/** What each backend loads, and what it is told. */
+const OPEN: Readonly<Record<Backend, Open>> = {
+  sqlite: openFile,
+  async postgresql(url, { clock, watchedKinds, mustExist = false, onWarning }) {
+    const { openPostgres } = await import("./postgresql/record-store.ts");
+    return openPostgres({ url, clock, announced: watchedKinds, mustExist, onWarning });
+  },
+  async mongodb(url, { clock, sharedKinds, mustExist = false }) {
+    const { openMongo } = await import("./mongodb/record-store.ts");
+    return openMongo({ url, clock, shared: sharedKinds, mustExist });
+  },
+  async redis(url, { clock, storageId, onWarning }) {
+    const { openRedis } = await import("./redis/record-store.ts");
+    return openRedis({ url, clock, onWarning, storageId });
+  },
+};
+
+/**
+ * Opens the store at one address.
+ * @throws as {@link openStores} does.
+ */
+export async function openStore(address: string, opening: Opening): Promise<RecordStore> {
+  const backend = backendOf(address);
+  if (backend === undefined) throw new ConfigurationError(["an address of a store has an unknown scheme"]);
+  return OPEN[backend](address, opening);
+}
+
 /**
  * @param onWarning receives problems that an operator should fix.
  * @throws ConfigurationError for an unknown backend or an unsuitable server.
@@ -68,19 +92,19 @@ export async function openStores(
   configuration: StoresConfiguration,
   onWarning: (text: string) => void = () => undefined,
 ): Promise<OpenedStores> {
-  const { storage, store: own, artifacts, clock } = configuration;
+  const { storage, store: own, artifacts } = configuration;
   const isSeparate = artifacts !== storage;
   const problems = [
-    ["storage", own === undefined ? storageProblem(storage) : undefined],
-    ["artifacts", isSeparate ? redisProblem(artifacts) : undefined],
+    ["storage", own === undefined ? addressProblem("storage", storage) : undefined],
+    ["artifacts", isSeparate ? addressProblem("artifacts", artifacts) : undefined],
   ].flatMap(([option, text]) => (text === undefined ? [] : [`config.${option}: ${text}`]));
   if (problems.length > 0) throw new ConfigurationError(problems);
-  const main = await openMain(configuration, onWarning);
+  const opening = { ...configuration, onWarning };
+  const main = own === undefined ? await openStore(storage, opening) : (own as RecordStore);
   try {
     const storageId = await configuration.identify?.(main);
     if (!isSeparate) return { main, artifacts: undefined, close: () => main.close() };
-    const { openRedis } = await import("./redis/record-store.ts");
-    const separate = await openRedis({ url: artifacts, clock, onWarning, storageId });
+    const separate = await openStore(artifacts, { ...opening, storageId });
     return {
       main,
       artifacts: separate,

@@ -4,7 +4,7 @@ import { openSnapshot } from "../adapters/sqlite/whole-file.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { makeSecret, readOrMakeKeyFile } from "../config/keys.ts";
 import { readConfiguration } from "../config/read.ts";
-import { backendOf, databaseFile } from "../config/storage-address.ts";
+import { backupTools, databaseFile } from "../config/storage-address.ts";
 import { createAuditStore } from "../records/audit/audit-store.ts";
 import { writeBackup } from "../records/backup/backup.ts";
 import { seconds } from "../core/clock.ts";
@@ -21,13 +21,6 @@ import { openAddressed } from "./program/open-stores.ts";
 import { readSettings, refuseMemory } from "./program/settings.ts";
 import { Printer } from "./program/printer.ts";
 import { Progress } from "./program/progress.ts";
-
-/** The tools of other databases. */
-function toolOf(storage: string): string {
-  return backendOf(storage) === "mongodb"
-    ? "MongoDB: use mongodump --oplog and mongorestore --oplogReplay"
-    : "PostgreSQL: use pg_dump and pg_restore";
-}
 
 /** The configuration of a service whose storage is a file. */
 export interface SqliteConfiguration extends Configuration {
@@ -49,7 +42,7 @@ export async function readSqliteConfig(
   const database = databaseFile(storage);
   if (database === undefined)
     throw new CommandFailure(
-      `The storage is ${toolOf(storage)}, which can do more than this program. See docs/backup.md.`,
+      `The storage is ${backupTools(storage)}, which can do more than this program. See docs/backup.md.`,
     );
   return { ...configuration, database };
 }

@@ -5,7 +5,7 @@ import { makeSecret } from "../config/keys.ts";
 import { isPlainObject } from "../config/plain-data.ts";
 import { writePrivateFile } from "../config/private-file.ts";
 import { readConfiguration } from "../config/read.ts";
-import { databaseFile, USUAL_STORAGE, DEFAULT_STORAGE } from "../config/storage-address.ts";
+import { databaseFile, DEFAULT_STORAGE, usualAddress } from "../config/storage-address.ts";
 import { isLoopback } from "../config/value-forms.ts";
 import { CONFIG_VARIABLE, readVariables, variableOf, withVariables } from "../config/variables.ts";
 import { ConfigurationError, neededUser } from "../core/errors.ts";
@@ -58,7 +58,7 @@ const QUESTIONS: readonly Question[] = [
   {
     option: "storage",
     path: ["storage"],
-    asked: `Storage: ${USUAL_STORAGE}`,
+    asked: `Storage: ${usualAddress("storage")}`,
     matters: always,
     byDefault: () => DEFAULT_STORAGE,
   },

@@ -1,5 +1,5 @@
 /** `init` and `doctor`: the first command, and the one that explains why others fail. */
-import { USUAL_STORAGE, DEFAULT_STORAGE } from "../config/storage-address.ts";
+import { DEFAULT_STORAGE, usualAddress } from "../config/storage-address.ts";
 import type { Command } from "./program/command.ts";
 import { SERVICE_OPTIONS } from "./program/on-service.ts";
 
@@ -31,7 +31,7 @@ env:NAME reads an address from an environment variable, so that its password doe
       },
       {
         form: "--storage ADDRESS",
-        about: `${USUAL_STORAGE}; default: ${DEFAULT_STORAGE}`,
+        about: `${usualAddress("storage")}; default: ${DEFAULT_STORAGE}`,
       },
       { form: "--mail ADDRESS", about: "the mail server: smtp://… or smtps://…; default: none" },
       { form: "--mail-from SENDER", about: "the sender of the mail; default: no-reply@ and the host" },

@@ -1,9 +1,9 @@
 /** `backup`, `restore` and `storage`: commands on a storage itself. */
-import { USUAL_REDIS, USUAL_STORAGE } from "../config/storage-address.ts";
+import { usualAddress } from "../config/storage-address.ts";
 import type { Command } from "./program/command.ts";
 import { SERVICE_OPTIONS, YES } from "./program/on-service.ts";
 
-const ADDRESSES = `Addresses are those of the configuration: ${USUAL_STORAGE}.
+const ADDRESSES = `Addresses are those of the configuration: ${usualAddress("storage")}.
 env:NAME reads an address from an environment variable, so that it does not appear in the list of processes.`;
 
 const KEY = "a file with the key, which only its owner may read";
@@ -78,7 +78,7 @@ ${ADDRESSES}`,
     options: [
       {
         form: "--from-artifacts ADDRESS",
-        about: `the artifacts of FROM: ${USUAL_REDIS}; default: in FROM`,
+        about: `the artifacts of FROM: ${usualAddress("artifacts")}; default: in FROM`,
       },
       { form: "--to-artifacts ADDRESS", about: "the artifacts of TO; default: in TO" },
       {
@@ -114,7 +114,7 @@ ${ADDRESSES}`,
     options: [
       {
         form: "--artifacts ADDRESS",
-        about: `the artifacts: ${USUAL_REDIS}; default: in the storage`,
+        about: `the artifacts: ${usualAddress("artifacts")}; default: in the storage`,
       },
       {
         form: "--config FILE",

@@ -38,7 +38,7 @@ export function processInfo(
     role,
     storage: kindOf(storage),
     artifacts: kindOf(artifacts),
-    queue: queue === "embedded" ? "embedded" : "redis",
+    queue: queue === "embedded" ? "embedded" : kindOf(queue),
     configuration: sealer.hash(compared).slice(0, HASH_LENGTH),
   };
 }

@@ -9,7 +9,7 @@ import { baseProblems, findClashes, isServed, parseBase, toDeployment } from "./
 import { eventProblems } from "./events.ts";
 import type { Problem } from "./problems.ts";
 import { providerProblems } from "./providers.ts";
-import { backendOf, isInMemory, REDIS_FORM, redisProblem, storageProblem } from "./storage-address.ts";
+import { addressForm, addressProblem, backendOf, isInMemory, suits } from "./storage-address.ts";
 import { isAtOrAbove, isLoopback } from "./value-forms.ts";
 import type { CheckedConfig } from "./schema.ts";
 
@@ -195,12 +195,12 @@ const durableInProduction: Rule = {
 const artifactsMoveToRedis: Rule = {
   reads: ["storage", "artifacts"],
   find: ({ config: { storage, artifacts } }) =>
-    artifacts === undefined || artifacts === storage || backendOf(artifacts) === "redis"
+    artifacts === undefined || artifacts === storage || suits("artifacts", artifacts)
       ? []
       : [
           {
             path: ["artifacts"],
-            text: `must be ${REDIS_FORM}, or the same as config.storage`,
+            text: `must be ${addressForm("artifacts")}, or the same as config.storage`,
           },
         ],
 };
@@ -210,9 +210,9 @@ const addressesAreRead: Rule = {
   reads: ["storage", "artifacts", "queue"],
   find: ({ config: { storage, artifacts = "", queue } }) => {
     const problems = {
-      storage: typeof storage === "string" ? storageProblem(storage) : undefined,
-      artifacts: backendOf(artifacts) === "redis" ? redisProblem(artifacts) : undefined,
-      queue: backendOf(queue) === "redis" ? redisProblem(queue) : undefined,
+      storage: typeof storage === "string" ? addressProblem("storage", storage) : undefined,
+      artifacts: suits("artifacts", artifacts) ? addressProblem("artifacts", artifacts) : undefined,
+      queue: suits("queue", queue) ? addressProblem("queue", queue) : undefined,
     };
     return Object.entries(problems).flatMap(([key, text]) =>
       text === undefined ? [] : [{ path: [key], text }],
@@ -226,7 +226,7 @@ const secretsOutsideSqlite: Rule = {
     // A malformed address is reported by another rule.
     const needsNone =
       typeof storage === "string" &&
-      (backendOf(storage) === "sqlite" || storageProblem(storage) !== undefined);
+      (backendOf(storage) === "sqlite" || addressProblem("storage", storage) !== undefined);
     return needsNone || keys.secrets !== undefined
       ? []
       : [

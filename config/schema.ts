@@ -33,7 +33,7 @@ import { deepFreeze } from "./plain-data.ts";
 import { operators } from "./operators.ts";
 import { providers } from "./providers.ts";
 import { rateLimits } from "./rate-limits.ts";
-import { backendOf, DEFAULT_STORAGE, keepsRecords, REDIS_FORM, STORAGE_FORM } from "./storage-address.ts";
+import { addressForm, backendOf, DEFAULT_STORAGE, suits } from "./storage-address.ts";
 import {
   isBearerToken,
   isCookiePrefix,
@@ -92,7 +92,7 @@ export interface OwnStore extends Readonly<
 > {}
 
 /** The rules say what is wrong with an address of a known backend. */
-const storageAddress = text(4096, (value) => keepsRecords(backendOf(value)), "");
+const storageAddress = text(4096, (value) => suits("storage", value), "");
 const ownStore = withMethods<OwnStore>(...STORE_METHODS);
 /** One check for both, because a union would report that a wrong address is a string. */
 const isStorage = (value: unknown): boolean =>
@@ -246,8 +246,8 @@ export const configurationSchema = section({
    * of your own. Default `"sqlite:./sign-in.db"`.
    */
   storage: described(z.custom<string | OwnStore>(isStorage).default(DEFAULT_STORAGE), {
-    form: `${STORAGE_FORM}, or a store of your own (an object with ${LISTED_METHODS})`,
-    writtenForm: STORAGE_FORM,
+    form: `${addressForm("storage")}, or a store of your own (an object with ${LISTED_METHODS})`,
+    writtenForm: addressForm("storage"),
     holds: "address",
     restart: true,
   }),
@@ -259,7 +259,7 @@ export const configurationSchema = section({
     text(
       4096,
       (value) => backendOf(value) !== undefined,
-      `${REDIS_FORM}, or the same as \`storage\``,
+      `${addressForm("artifacts")}, or the same as \`storage\``,
     ).exactOptional(),
     { otherwise: "same as `storage`", holds: "address", restart: true },
   ),
@@ -267,8 +267,8 @@ export const configurationSchema = section({
   queue: described(
     text(
       4096,
-      (value) => value === "embedded" || backendOf(value) === "redis",
-      `\`embedded\`, or ${REDIS_FORM}`,
+      (value) => value === "embedded" || suits("queue", value),
+      `\`embedded\`, or ${addressForm("queue")}`,
     ).default("embedded"),
     { holds: "address", restart: true },
   ),

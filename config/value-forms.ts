@@ -198,3 +198,23 @@ export function isSigningSecret(text: string): boolean {
 export function isAtOrAbove(domain: string, host: string): boolean {
   return `.${host}`.endsWith(`.${domain}`);
 }
+
+/** The text with its percent-encoding decoded; `undefined` if that is malformed. */
+export function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A host as `node:net` expects it: only URLs put IPv6 addresses in brackets. */
+export function hostOf({ hostname }: URL): string | undefined {
+  return decoded(hostname.replace(/^\[(.*)\]$/u, "$1"));
+}
+
+/** An address without user, password and options. */
+export function withoutCredentials(address: string): string {
+  const [, scheme = "", , rest = ""] = /^([a-z+]+:\/\/)([^/]*@)?([^?]*)/u.exec(address) ?? [];
+  return scheme + rest;
+}

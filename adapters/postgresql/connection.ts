@@ -6,7 +6,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { checkServerIdentity, type ConnectionOptions, createSecureContext } from "node:tls";
 import type * as pg from "pg";
 import type { Client, ClientConfig, Pool, QueryResultRow } from "pg";
-import { type PostgresAddress, readPostgresAddress } from "../../config/storage-address.ts";
+import { type PostgresAddress, readPostgresAddress } from "../../config/postgresql-address.ts";
 import { ConfigurationError, SignInError, StorageUnavailable } from "../../core/errors.ts";
 import { withTimeout } from "../../core/with-timeout.ts";
 

@@ -6,7 +6,7 @@ import { hash, randomUUID } from "node:crypto";
 import { createConnection, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { CommonRedisOptions, Redis, StandaloneConnectionOptions } from "ioredis";
-import type { RedisAddress } from "../../config/storage-address.ts";
+import type { RedisAddress } from "../../config/redis-address.ts";
 import { StorageUnavailable } from "../../core/errors.ts";
 
 // The driver's errors contain the whole command, so they are never passed on.

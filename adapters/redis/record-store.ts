@@ -1,7 +1,7 @@
 /** The record store in Redis, for short-lived records that change often. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import { readRedisAddress } from "../../config/storage-address.ts";
+import { readRedisAddress } from "../../config/redis-address.ts";
 import type { Clock } from "../../core/clock.ts";
 import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
 import { batchReads } from "../read-batches.ts";

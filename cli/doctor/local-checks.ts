@@ -7,7 +7,7 @@ import { configurationSchema } from "../../config/schema.ts";
 import { networkFileSystem } from "../../adapters/sqlite/file-system.ts";
 import { keyFileOf, readOrMakeKeyFile } from "../../config/keys.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import { backendOf, databaseFile, readPostgresAddress } from "../../config/storage-address.ts";
+import { databaseFile, secretFiles } from "../../config/storage-address.ts";
 import { isClearSmtp, isLoopback } from "../../config/value-forms.ts";
 import { createEvents } from "../../core/events.ts";
 import { callbackPath } from "../../interactions/trips.ts";
@@ -76,17 +76,6 @@ async function leftBehind(database: string): Promise<readonly Finding[]> {
   return left.flat().map((path) => finding("backup_unfinished", { path }));
 }
 
-/** Files with secrets that the address of a storage names. */
-function filesOf(storage: string): readonly (readonly [name: string, path: string])[] {
-  const address = backendOf(storage) === "postgresql" ? readPostgresAddress(storage) : "";
-  if (typeof address === "string") return [];
-  const { passwordFile, tls } = address;
-  return [
-    ...(passwordFile === undefined ? [] : [["password_file", passwordFile] as const]),
-    ...(tls?.key === undefined ? [] : [["sslkey", tls.key] as const]),
-  ];
-}
-
 const files: Check<LocalSubject> = {
   id: "files",
   async run({ settings, configuration: { storage, keys }, variables }) {
@@ -99,7 +88,7 @@ const files: Check<LocalSubject> = {
       open.push([`The configuration ${file}, which contains secrets,`, file]);
     for (const [name, path] of variables)
       if (name.endsWith("_FILE") && (await isOpen(path))) open.push([`The file of ${name}`, path]);
-    for (const [name, path] of filesOf(storage))
+    for (const [name, path] of secretFiles(storage))
       if (await isOpen(path)) open.push([`The file of ${name}`, path]);
     const database = databaseFile(storage);
     if (database === undefined) return [...found, ...readable(open)];

@@ -1,7 +1,8 @@
 /** The checks of `doctor` on an open storage. Nothing is written. */
 import type { Agent, ClientRequest } from "node:http";
 import type { Configuration } from "../../config/configuration.ts";
-import { databaseFile, readRedisAddress } from "../../config/storage-address.ts";
+import { readRedisAddress } from "../../config/redis-address.ts";
+import { databaseFile } from "../../config/storage-address.ts";
 import { baseUrls, callbackAddresses } from "../../interactions/account/gate.ts";
 import { ACCOUNT_CLIENT } from "../../accounts/clients/client.ts";
 import { receiverName } from "../../accounts/receivers.ts";

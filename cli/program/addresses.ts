@@ -4,14 +4,11 @@ import { resolve } from "node:path";
 import { accountSettings, type AccountSettings } from "../../config/attributes.ts";
 import { isSecret } from "../../config/keys.ts";
 import {
-  backendOf,
+  addressProblem,
   databaseFile,
-  isInMemory,
-  readPostgresAddress,
-  readRedisAddress,
-  redisProblem,
-  storageProblem,
   DEFAULT_STORAGE,
+  describeStore,
+  isInMemory,
 } from "../../config/storage-address.ts";
 import { CommandFailure, misused } from "./command-failure.ts";
 import type { ReadVariable, CommandContext } from "./command.ts";
@@ -62,7 +59,7 @@ export function warnAboutPassword(argument: string, text: string, err: CommandCo
 }
 
 function checkStorage(storage: string, name: string): string {
-  const problem = storageProblem(storage);
+  const problem = addressProblem("storage", storage);
   if (problem !== undefined) {
     throw misused(
       `${name} ${problem.replaceAll("`", "")}. It can also be env:NAME, for the value of an environment variable`,
@@ -73,7 +70,7 @@ function checkStorage(storage: string, name: string): string {
 }
 
 function checkArtifacts(artifacts: string, name: string): string {
-  const problem = redisProblem(artifacts);
+  const problem = addressProblem("artifacts", artifacts);
   if (problem !== undefined)
     throw misused(`The address of ${name}'s artifacts ${problem.replaceAll("`", "")}`);
   return artifacts;
@@ -154,36 +151,17 @@ export async function readOwnAddress(
   return addressIn(settings.config, settings.file ?? "the environment", options.name);
 }
 
-/** The address of a Redis without user and password. */
-function describeRedis(address: string): string {
-  const read = readRedisAddress(address);
-  if (typeof read === "string") return "redis";
-  const { tls, host, port, db, prefix } = read;
-  const where = `${host.includes(":") ? `[${host}]` : host}:${port}/${db}`;
-  return `${tls ? "rediss" : "redis"}://${where}${prefix === undefined ? "" : `?prefix=${prefix}`}`;
-}
-
-/** The address of a storage without user, password and options. */
-function describeStorage(storage: string): string {
-  if (databaseFile(storage) !== undefined) return storage;
-  const address = backendOf(storage) === "postgresql" ? readPostgresAddress(storage) : "";
-  if (typeof address !== "string" && address.host.startsWith("/"))
-    return `postgresql:///${address.database ?? ""}?host=${address.host}`;
-  const [, scheme = "", , rest = ""] = /^([a-z+]+:\/\/)([^/]*@)?([^?]*)/u.exec(storage) ?? [];
-  return scheme + rest;
-}
-
 /** The addresses for messages, without secrets. */
 export function describeAddress({ storage, artifacts }: StorageAddress): string {
-  const main = describeStorage(storage);
-  return artifacts === undefined ? main : `${main} + ${describeRedis(artifacts)}`;
+  const main = describeStore(storage);
+  return artifacts === undefined ? main : `${main} + ${describeStore(artifacts)}`;
 }
 
 /** Identifies the servers and files of a storage, independent of users and the working folder. */
 function identities({ storage, artifacts }: StorageAddress): string[] {
   const database = databaseFile(storage);
-  const main = database === undefined ? describeStorage(storage) : resolve(database);
-  return artifacts === undefined ? [main] : [main, describeRedis(artifacts)];
+  const main = database === undefined ? describeStore(storage) : resolve(database);
+  return artifacts === undefined ? [main] : [main, describeStore(artifacts)];
 }
 
 /** Whether two storages have a server or file in common. */

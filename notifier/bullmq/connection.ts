@@ -2,7 +2,7 @@
 import type { Redis } from "ioredis";
 import { driverOptions } from "../../adapters/redis/connection.ts";
 import { firstConnection, checkServer, type Purpose } from "../../adapters/redis/startup.ts";
-import type { RedisAddress } from "../../config/storage-address.ts";
+import type { RedisAddress } from "../../config/redis-address.ts";
 
 export interface OpenedRedis {
   /** For commands that may fail: they don't wait for a lost connection. */

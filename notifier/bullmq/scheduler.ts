@@ -8,7 +8,7 @@
 import type { Job, Queue, Worker } from "bullmq";
 import { asFault, reason } from "../../adapters/redis/connection.ts";
 import { unusable } from "../../adapters/redis/startup.ts";
-import { readRedisAddress } from "../../config/storage-address.ts";
+import { readRedisAddress } from "../../config/redis-address.ts";
 import { ConfigurationError } from "../../core/errors.ts";
 import type { Outage } from "../../core/outages.ts";
 import type { LaneWorker } from "../sending/lane-worker.ts";

@@ -264,14 +264,14 @@ describe("rules between keys", () => {
       { ...PRODUCTION, storage: STORE },
     ],
     [
-      "config.artifacts: must be a `redis://`",
+      "config.artifacts: must be `redis://…`",
       { ...PRODUCTION, storage: STORE, keys: { secrets }, artifacts: "sqlite:./other.db" },
     ],
     [
-      "config.artifacts: must be a `redis://`",
+      "config.artifacts: must be `redis://…`",
       { ...PRODUCTION, ...MONGO, artifacts: "mongodb://db.example/other" },
     ],
-    ["config.artifacts: must be a `redis://`", { ...PRODUCTION, artifacts: "sqlite:./other.db" }],
+    ["config.artifacts: must be `redis://…`", { ...PRODUCTION, artifacts: "sqlite:./other.db" }],
     ["config.artifacts: has a path that is not", { ...PRODUCTION, artifacts: "redis://cache.example/one" }],
     ["config.artifacts: has a path that is not", { ...PRODUCTION, artifacts: "redis://cache.example/1/2" }],
     ["config.artifacts: has a user or password", { ...PRODUCTION, artifacts: "redis://:50%@cache.example" }],

@@ -1,13 +1,18 @@
 import { expect, it } from "@jest/globals";
 import { assert, constantFrom, property, string } from "fast-check";
+import { readPostgresAddress } from "../../config/postgresql-address.ts";
+import { readRedisAddress } from "../../config/redis-address.ts";
 import {
+  addressForm,
+  addressProblem,
   backendOf,
+  backupTools,
   databaseFile,
+  describeStore,
   isInMemory,
-  readPostgresAddress,
-  readRedisAddress,
-  redisProblem,
-  storageProblem,
+  secretFiles,
+  suits,
+  usualAddress,
 } from "../../config/storage-address.ts";
 
 const NOTHING = {
@@ -28,7 +33,7 @@ it.each([
   ["mongodb://a.example,b.example/x?replicaSet=rs", "mongodb", undefined],
   ["mongodb+srv://db.example", "mongodb", undefined],
 ])("%s is an address of %s", (address, backend, file) => {
-  expect(storageProblem(address)).toBeUndefined();
+  expect(addressProblem("storage", address)).toBeUndefined();
   expect([backendOf(address), databaseFile(address)]).toEqual([backend, file]);
   expect(isInMemory(address)).toBe(address === "sqlite::memory:");
 });
@@ -45,7 +50,7 @@ it.each([
   ["mongodb://", /^is not a MongoDB connection string$/],
   ["mongodb://a b/x", /^is not a MongoDB/],
 ])("%j is no address of a storage", (address, problem) => {
-  expect(storageProblem(address)).toMatch(problem);
+  expect(addressProblem("storage", address)).toMatch(problem);
 });
 
 const POSTGRES = {
@@ -154,7 +159,7 @@ it.each([
   ["pool_size=-5", /^needs a `pool_size`/],
   ["password_file=/run/secrets/db", /^has both a password and a `password_file`$/],
 ])("refuses postgresql://…?%s", (query, problem) => {
-  expect(storageProblem(`postgresql://u:secret@db.example/x?${query}`)).toMatch(problem);
+  expect(addressProblem("storage", `postgresql://u:secret@db.example/x?${query}`)).toMatch(problem);
 });
 
 it.each([
@@ -163,7 +168,7 @@ it.each([
   ["postgresql://h/x?port=0", /^needs a `port` from 1 to 65535$/],
   ["postgresql://h/x#y", /^has a `#`/],
 ])("refuses %s", (text, problem) => {
-  expect(storageProblem(text)).toMatch(problem);
+  expect(addressProblem("storage", text)).toMatch(problem);
 });
 
 it.each([
@@ -174,7 +179,9 @@ it.each([
   "postgresql://h h/x",
   "postgresql://u:%zz@h/x",
 ])("refuses %s", (text) => {
-  expect(storageProblem(text)).toMatch(/^(?:is not a `postgresql:\/\/` URL|has a part in which a `%`)/);
+  expect(addressProblem("storage", text)).toMatch(
+    /^(?:is not a `postgresql:\/\/` URL|has a part in which a `%`)/,
+  );
 });
 
 it("never throws, and repeats nothing of an address", () => {
@@ -190,7 +197,10 @@ it("never throws, and repeats nothing of an address", () => {
   const rest = string().map((text) => `${text}SECRET${text}`);
   assert(
     property(scheme, rest, (start, end) => {
-      for (const problem of [storageProblem(start + end), redisProblem(start + end)])
+      for (const problem of [
+        addressProblem("storage", start + end),
+        addressProblem("artifacts", start + end),
+      ])
         expect(problem ?? "").not.toContain("SECRET");
     }),
   );
@@ -218,5 +228,45 @@ it.each([
   "redis:///0",
   "cache",
 ])("refuses %s", (text) => {
-  expect(readRedisAddress(text)).toBe("must be a `redis://` or `rediss://` URL");
+  expect(readRedisAddress(text)).toBe("is not a `redis://` or `rediss://` URL with a host");
+});
+
+const EXAMPLES = [
+  ["sqlite:./sign-in.db", ["storage"], "sqlite:./sign-in.db"],
+  ["postgresql://u:SECRET@db.example/x?pool_size=5", ["storage"], "postgresql://db.example/x"],
+  ["postgresql://u:SECRET@/x?host=/run/pg", ["storage"], "postgresql:///x?host=/run/pg"],
+  ["mongodb://u:SECRET@a.example,b.example/x?tls=true", ["storage"], "mongodb://a.example,b.example/x"],
+  ["mongodb+srv://u:SECRET@db.example/x", ["storage"], "mongodb+srv://db.example/x"],
+  ["rediss://u:SECRET@[::1]:7000/3?prefix=a:", ["artifacts", "queue"], "rediss://[::1]:7000/3?prefix=a:"],
+] as const;
+
+it("one table says for which keys an address can stand, and how it is named without its secrets [D-ADDR-1]", () => {
+  const KEYS = ["storage", "artifacts", "queue"] as const;
+  for (const [address, keys, named] of EXAMPLES) {
+    expect(KEYS.filter((key) => suits(key, address))).toEqual(keys);
+    expect(KEYS.filter((key) => addressProblem(key, address) === undefined)).toEqual(keys);
+    expect(describeStore(address)).toBe(named);
+  }
+  for (const key of KEYS) {
+    const schemes = EXAMPLES.filter(([, keys]) => (keys as readonly string[]).includes(key)).map(
+      ([address]) => address.split(":", 1)[0]!,
+    );
+    for (const scheme of schemes) expect(addressForm(key)).toContain(`\`${scheme}:`);
+    expect(usualAddress(key)).toMatch(
+      key === "storage" ? /^sqlite:PATH, .* or mongodb:/ : /^redis:.* or rediss:/,
+    );
+  }
+  expect(secretFiles("postgresql://h/x?password_file=/a&sslcert=/b&sslkey=/c")).toEqual([
+    ["password_file", "/a"],
+    ["sslkey", "/c"],
+  ]);
+  expect(secretFiles("sqlite:./sign-in.db")).toEqual([]);
+  expect(EXAMPLES.map(([address]) => backupTools(address)?.split(":", 1)[0])).toEqual([
+    undefined,
+    "PostgreSQL",
+    "PostgreSQL",
+    "MongoDB",
+    "MongoDB",
+    undefined,
+  ]);
 });

@@ -60,7 +60,7 @@ describe("MongoDB", () => {
 it("says that artifacts move to Redis or not at all", async () => {
   for (const other of ["sqlite:./other.db", "mongodb://:secret@a/b", "secret"]) {
     await expect(open("sqlite::memory:", other)).rejects.toMatchObject({
-      problems: ["config.artifacts: must be a `redis://` or `rediss://` URL"],
+      problems: ["config.artifacts: must be `redis://…` or `rediss://…`"],
     });
   }
 });
