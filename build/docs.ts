@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { administrationDocument, administrationPage } from "./administration.ts";
 import { commandLinePage } from "./command-line.ts";
+import { withOneCompiler } from "./comments.ts";
 import { configurationPage, configurationSchemaFile, seedPage } from "./configuration.ts";
 import { eventsPage, eventsSchemaFile } from "./events.ts";
 import { openapiPage } from "./openapi.ts";
@@ -51,15 +52,17 @@ export const pages: readonly Page[] = [
 ];
 
 /** Finds the outdated files. @param write Whether to update them. */
-export async function drifted(write: boolean): Promise<string[]> {
-  const found: string[] = [];
-  for (const page of pages) {
-    const text = await page.generate();
-    if (textOf(page.file) === text) continue;
-    found.push(page.file);
-    if (write) writeFileSync(join(ROOT, page.file), text);
-  }
-  return found;
+export function drifted(write: boolean): Promise<string[]> {
+  return withOneCompiler(async () => {
+    const found: string[] = [];
+    for (const page of pages) {
+      const text = await page.generate();
+      if (textOf(page.file) === text) continue;
+      found.push(page.file);
+      if (write) writeFileSync(join(ROOT, page.file), text);
+    }
+    return found;
+  });
 }
 
 function textOf(file: string): string | undefined {

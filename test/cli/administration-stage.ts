@@ -1,12 +1,14 @@
 /** A service that runs beside the command line, with everything that the examples of the commands name. */
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { chmodSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { type AnyRow, isOn } from "../../accounts/operations/operation.ts";
+import { kebab, type Noun, rowsOf, TABLES } from "../../administration/tables.ts";
 import type { CommandContext } from "../../cli/program/command.ts";
 import { createSignInService, type SignInService } from "../../lib/index.ts";
 import { createLogger } from "../../core/logger.ts";
@@ -62,6 +64,15 @@ export const ON_SERVICE: readonly string[] = Object.keys(COMMANDS.nouns).filter(
 /** The examples of the commands of a noun. */
 export function examplesOf(noun: string): readonly string[] {
   return COMMANDS.commands.filter(({ words: [first] }) => first === noun).flatMap(({ examples }) => examples);
+}
+
+/** The row of the table of operations that an example is of; `undefined` for a command that is written by hand. */
+export function rowOf(example: string): AnyRow | undefined {
+  if (example.includes("--from-seed")) return undefined;
+  const rows = (Object.keys(TABLES) as Noun[]).flatMap((noun) =>
+    Object.entries(rowsOf(noun)).map(([verb, row]) => [row.words ?? `${noun} ${kebab(verb)}`, row] as const),
+  );
+  return rows.find(([words, row]) => isOn(row, "command") && `${example} `.startsWith(`${words} `))?.[1];
 }
 
 /** The folder that the examples run in, and the service beside them. */
@@ -213,22 +224,28 @@ export class Office {
   }
 
   /**
-   * Runs an example in this process: with the files of the folder, quotes, and standard input from a file.
+   * Runs an example in this process, with the words and the standard input that a shell makes of it.
    * @param endsAfter milliseconds after which it is interrupted.
    */
   example(line: string, endsAfter?: number): Promise<Outcome> {
     const stop = new AbortController();
     if (endsAfter !== undefined) setTimeout(() => stop.abort(), endsAfter);
-    const [command = "", input] = line.split(" < ");
-    const words = [...command.matchAll(/'([^']*)'|(\S+)/gu)].map(([, quoted, plain]) => {
-      if (plain === undefined) return quoted ?? "";
-      return /^[\w-]+\.\w+$/u.test(plain) ? join(this.folder, plain) : plain;
-    });
-    return this.here(words, {
+    const { words, input } = this.#read(line);
+    // The folder is the current one of the shell, not of this process.
+    const placed = words.map((word) => (/^[\w-]+\.\w+$/u.test(word) ? join(this.folder, word) : word));
+    return this.here(placed, {
       variables: new Map([["SIGN_IN_CONFIG", this.config]]),
       signal: stop.signal,
-      readInput: async () => (input === undefined ? "" : readFileSync(join(this.folder, input), "utf8")),
+      readInput: async () => input,
     });
+  }
+
+  /** What a shell gives to the program for this line. */
+  #read(line: string): { readonly words: readonly string[]; readonly input: string } {
+    const program = `program() { printf '%s\\0' "$#" "$@"; cat; }\nprogram ${line}`;
+    const options = { cwd: this.folder, input: "", encoding: "utf8" } as const;
+    const [count = "", ...parts] = execFileSync("sh", ["-euc", program], options).split("\0");
+    return { words: parts.slice(0, Number(count)), input: parts.slice(Number(count)).join("\0") };
   }
 
   /** Runs a line of a shell, as a person who reads the documentation does. */

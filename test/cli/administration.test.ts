@@ -4,22 +4,14 @@ import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { CommandContext } from "../../cli/program/command.ts";
 import { z } from "zod";
-import { type AnyRow, isOn, NONE } from "../../accounts/operations/operation.ts";
+import { type AnyRow, NONE } from "../../accounts/operations/operation.ts";
 import { COMMANDS } from "../../cli/commands.ts";
 import { bare } from "../../config/documented-schema.ts";
-import { kebab, type Noun, rowsOf, TABLES } from "../../administration/tables.ts";
-import { examplesOf, type Office, ON_SERVICE, openOffice, SECRETS } from "./administration-stage.ts";
+import { TABLES } from "../../administration/tables.ts";
+import { examplesOf, type Office, ON_SERVICE, openOffice, rowOf, SECRETS } from "./administration-stage.ts";
 
 let office: Office;
 let folder: string;
-
-function rowOf(example: string): AnyRow | undefined {
-  if (example.includes("--from-seed")) return undefined;
-  const rows = (Object.keys(TABLES) as Noun[]).flatMap((noun) =>
-    Object.entries(rowsOf(noun)).map(([verb, row]) => [row.words ?? `${noun} ${kebab(verb)}`, row] as const),
-  );
-  return rows.find(([words, row]) => isOn(row, "command") && `${example} `.startsWith(`${words} `))?.[1];
-}
 
 /** What does not fit in what a command printed as JSON: it is the output of the row, as the library returns it. */
 function misfit(row: AnyRow, out: string): unknown {
