@@ -20,14 +20,27 @@ const HANGING_AFTER_MS = 10_000;
 
 const DEFAULT_DATABASE = "sign-in";
 
-/** These override the options of the address. */
+/**
+ * What is acknowledged survives an election, and what is read does. These override the options of the address; what
+ * the driver would put above them is refused. Transactions inherit them.
+ */
 const CONCERNS: MongoClientOptions = {
   readPreference: "primary",
-  readConcern: { level: "majority" },
-  writeConcern: { w: "majority" },
+  readPreferenceTags: [],
+  readConcernLevel: "majority",
+  writeConcern: { w: "majority", journal: true },
   retryReads: true,
   retryWrites: true,
 };
+
+/** Whether an option of the address, such as `journal`, has got through. */
+function hasOtherConcerns({ options }: MongoClient): boolean {
+  const { writeConcern, readConcern, readPreference, retryReads, retryWrites } = options;
+  const isLimited = (writeConcern?.wtimeoutMS ?? 0) > 0;
+  const asWritten = writeConcern?.w === "majority" && writeConcern.journal === true && !isLimited;
+  const asRead = readConcern.level === "majority" && readPreference.mode === "primary";
+  return !asWritten || !asRead || !retryReads || !retryWrites;
+}
 
 /**
  * Milliseconds for each stage of an operation. The driver's heartbeat notices a server that does not answer; later
@@ -170,21 +183,43 @@ export function requireTransactions(answer: Document, where: string): void {
   ]);
 }
 
-/** @throws ConfigurationError when the driver can't read the address. */
+/**
+ * A direct connection stays with one member, which goes on answering from the past when another one is the primary.
+ * @throws ConfigurationError when there is another one.
+ */
+export function refuseDirect(
+  answer: Document,
+  { options }: Pick<MongoClient, "options">,
+  where: string,
+): void {
+  const members: unknown = answer["hosts"];
+  if (!options.directConnection || !Array.isArray(members) || members.length < 2) return;
+  throw new ConfigurationError([
+    `config.storage: directConnection would keep the service at ${where} after an election; ` +
+      "leave it out, and name the members of the replica set",
+  ]);
+}
+
+function refusedOption(why: string): ConfigurationError {
+  return new ConfigurationError([`config.storage: an option of this MongoDB address ${why}`]);
+}
+
+/** @throws ConfigurationError when the driver can't read the address, or it would weaken what is acknowledged or read. */
 async function createFactory(
   url: string,
   times: MongoClientOptions,
 ): Promise<{ make: () => MongoClient; where: string }> {
   const { MongoClient } = await import("mongodb");
   const make = () => new MongoClient(url, { appName: "sign-in-service", ...CONCERNS, ...times });
+  let client: MongoClient;
   try {
-    return { make, where: hostsOf(make()) };
+    client = make();
   } catch {
     // The driver's message may repeat the password.
-    throw new ConfigurationError([
-      "config.storage: an option of this MongoDB address is not known or has a wrong value",
-    ]);
+    throw refusedOption("is not known or has a wrong value");
   }
+  if (hasOtherConcerns(client)) throw refusedOption("would let acknowledged changes get lost");
+  return { make, where: hostsOf(client) };
 }
 
 export interface ClientOptions {
@@ -204,6 +239,7 @@ export async function openClient(
   const { client, answer } = await untilConnected(make, where, startTimeoutMs);
   try {
     requireTransactions(answer, where);
+    refuseDirect(answer, client, where);
     const serverClock = new ServerClock();
     serverClock.update(answer);
     client.on("serverHeartbeatSucceeded", ({ reply }) => serverClock.update(reply));

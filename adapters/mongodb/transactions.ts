@@ -106,11 +106,8 @@ const TRANSIENT = "TransientTransactionError";
 /** The transaction may have been committed. Committing again is safe and gives the answer. */
 const UNKNOWN = "UnknownTransactionCommitResult";
 
-const OPTIONS: TransactionOptions = {
-  readConcern: { level: "snapshot" },
-  writeConcern: { w: "majority" },
-  readPreference: "primary",
-};
+/** The rest is inherited from the client. */
+const OPTIONS: TransactionOptions = { readConcern: { level: "snapshot" } };
 
 /** A random pause of zero to twice the average, so that conflicting transactions don't conflict again. */
 function jitter(tries: number): number {

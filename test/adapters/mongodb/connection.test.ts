@@ -2,12 +2,14 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { createServer } from "node:tls";
+import type { MongoClient } from "mongodb";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { openMongo } from "../../../adapters/mongodb/record-store.ts";
 import {
   connect,
   type Connection,
   openClient,
+  refuseDirect,
   requireTransactions,
 } from "../../../adapters/mongodb/connection.ts";
 import { prepareCollections } from "../../../adapters/mongodb/record-reads.ts";
@@ -95,16 +97,55 @@ describe("a connection to MongoDB", () => {
     expect(String(error) + JSON.stringify(error)).not.toContain("secret");
   });
 
-  it("reads from the primary and writes to a majority, whatever the address says", async () => {
-    const url = new URL(server.nextUrl());
-    url.searchParams.set("w", "1");
-    url.searchParams.set("readPreference", "secondaryPreferred");
-    url.searchParams.set("retryWrites", "false");
-    const other = await connect(url.href, clock);
-    expect(other.db.writeConcern).toMatchObject({ w: "majority" });
-    expect(other.db.readConcern).toMatchObject({ level: "majority" });
-    expect(other.db.readPreference?.mode).toBe("primary");
-    await other.close();
+  it("reads from the primary and writes to the journals of a majority, whatever the address says [D-ADDR-2]", async () => {
+    const url = server.nextUrl();
+    for (const options of [
+      "w=1",
+      "w=0&readConcernLevel=local",
+      "readPreference=secondaryPreferred&readPreferenceTags=dc:a",
+      "retryWrites=false&retryReads=false&socketTimeoutMS=1",
+    ]) {
+      const other = await connect(`${url}${url.includes("?") ? "&" : "?"}${options}`, clock);
+      const { writeConcern, readConcern, readPreference } = other.db;
+      expect([options, writeConcern]).toEqual([options, expect.objectContaining({ w: "majority", j: true })]);
+      expect([readConcern?.level, readPreference?.mode]).toEqual(["majority", "primary"]);
+      // A transaction inherits them, and the server takes it.
+      await other.inTransaction(async (session) => {
+        expect(Reflect.get(session, "transaction")).toMatchObject({
+          options: {
+            readConcern: { level: "snapshot" },
+            writeConcern: { w: "majority", j: true },
+            readPreference: { mode: "primary" },
+          },
+        });
+        await other.db.collection("counters").insertOne({ n: 1 }, { session });
+      });
+      await other.close();
+    }
+  });
+
+  it.each(["j=false", "journal=false", "wtimeoutMS=5", "fsync=false", "maxStalenessSeconds=100"])(
+    "refuses an address whose %s would get through, without repeating it [D-ADDR-2]",
+    async (options) => {
+      const refused = await connect(`mongodb://user:secret@127.0.0.1:1/?${options}`, clock).catch(
+        (error: unknown) => error,
+      );
+      expect(refused).toMatchObject({ code: "invalid_configuration" });
+      expect(String(refused)).not.toContain("secret");
+    },
+  );
+
+  it("refuses to stay with one member of several, which may stop being the primary [D-ADDR-2]", () => {
+    const direct = { options: { directConnection: true } } as MongoClient;
+    const found = { options: { directConnection: false } } as MongoClient;
+    const [one, three] = [1, 3].map((number) => ({ hosts: Array.from({ length: number }, () => "h:1") }));
+    expect(() => refuseDirect(three!, direct, "h:1")).toThrow(/directConnection would keep .* h:1 after an/);
+    for (const [answer, client] of [
+      [one!, direct],
+      [three!, found],
+      [{}, direct],
+    ] as const)
+      expect(() => refuseDirect(answer, client, "h:1")).not.toThrow();
   });
 
   it("refuses an address with an unknown option without repeating it", async () => {
