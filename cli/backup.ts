@@ -11,7 +11,7 @@ import { seconds } from "../core/clock.ts";
 import { createPositions } from "../records/deliveries/lanes.ts";
 import { KINDS } from "../records/all-kinds.ts";
 import { Records } from "../records/records.ts";
-import { UNFINISHED_COPY } from "../records/format.ts";
+import { UNFINISHED_COPY } from "../records/formats/format.ts";
 import type { Run, CommandContext } from "./program/command.ts";
 import { CommandFailure, misused } from "./program/command-failure.ts";
 import type { Arguments } from "./program/arguments.ts";

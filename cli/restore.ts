@@ -12,7 +12,8 @@ import {
 import { looksBeside, noteBeside, STORAGE_IDENTITY } from "../records/storage-identity.ts";
 import { makeSigningKeys } from "../accounts/keys/signing-keys.ts";
 import { readSecrets } from "../accounts/keys/service-keys.ts";
-import { STORAGE_FORMAT } from "../records/format.ts";
+import { STORAGE_FORMAT } from "../records/formats/format.ts";
+import { PROCESS } from "../records/formats/processes.ts";
 import { createSealer } from "../core/sealing.ts";
 import { notesAbout } from "./renewal.ts";
 import { readSqliteConfig, type SqliteConfiguration } from "./backup.ts";
@@ -24,7 +25,7 @@ import { Printer } from "./program/printer.ts";
 import { Progress } from "./program/progress.ts";
 
 /** Kinds of records that a storage may have and still count as empty. */
-const BESIDES = [STORAGE_FORMAT.name, STORAGE_IDENTITY.name];
+const BESIDES = [STORAGE_FORMAT.name, STORAGE_IDENTITY.name, PROCESS.name];
 
 /** The keys to try: from a file, typed, or the first line of standard input. */
 async function readBackupKeys(

@@ -64,6 +64,21 @@ the storage is complete: after a promotion with synchronous replication, a move 
     load: async () => (await import("./renewal.ts")).runPromoted,
   },
   {
+    words: ["storage", "migrate"],
+    summary: "changes a storage of the version before to the format of this version",
+    about: `Run it after an upgrade, when no server or worker of the version before is left: until then this version uses the storage in the
+format before, and you can go back. It says first how many records it will rewrite, and whether servers have to be stopped. It refuses while
+processes that are in its way have been seen in the last three minutes. After an interruption, such as Ctrl+C or a crash, run it
+again: it continues where it stopped. With --check it changes nothing, and exits with 1 if there is something to migrate.`,
+    options: [
+      ...SERVICE_OPTIONS,
+      { form: "--check", about: "says what it would do, and changes nothing" },
+      YES,
+    ],
+    examples: ["storage migrate --check", "storage migrate"],
+    load: async () => (await import("./storage/storage-migrate.ts")).runMigrate,
+  },
+  {
     words: ["storage", "copy"],
     summary: "copies one storage to another",
     about: `Copies the storage FROM to the empty storage TO, and compares the two: accounts, clients, the directory, audit records,

@@ -43,6 +43,7 @@ import { type Health, keptSessions, storageHealth } from "../records/health.ts";
 import { MAIL_KINDS } from "../records/people/mail-kinds.ts";
 import { createStorageServices } from "../records/services.ts";
 import { openStorage, type Storage } from "../records/storage.ts";
+import { announceProcess } from "../records/formats/processes.ts";
 import { watchHistory } from "../records/storage-identity.ts";
 import { createUpstream } from "../upstream/upstream.ts";
 import type { Seed } from "./seed.ts";
@@ -338,6 +339,7 @@ async function build(
       );
       const background = [
         history,
+        await announceProcess(storage.records, "server", outages("announcing this process")),
         startSweeper(storage, outages("removing what has expired")),
         startRepeating(REMOVAL_INTERVAL_MS, () => cleanup.removeDue(), outages("removing what was deleted")),
         ...(configuration.notifications.worker ? [startHashWrapping(base)] : []),

@@ -1,4 +1,5 @@
 /** The worker as a process of its own: it delivers what app processes on the same storage stored. */
+import { announceProcess } from "../records/formats/processes.ts";
 import { watchHistory } from "../records/storage-identity.ts";
 import { createStorageServices } from "../records/services.ts";
 import { openStorage } from "../records/storage.ts";
@@ -67,11 +68,17 @@ export async function startWorker(configuration: Configuration): Promise<Notific
       outages("looking whether the storage has gone back"),
       ({ what, fix }) => logger.error(`${what}: ${fix}`),
     );
+    const announced = await announceProcess(storage.records, "worker", outages("announcing this process"));
     const wrapping = startHashWrapping(services);
     // At once: nothing more is claimed.
     open.defer(
       async () =>
-        void (await Promise.all([notifier.stop(DELIVERIES_DRAIN_MS), history.stop(), wrapping.stop()])),
+        void (await Promise.all([
+          notifier.stop(DELIVERIES_DRAIN_MS),
+          history.stop(),
+          announced.stop(),
+          wrapping.stop(),
+        ])),
     );
     const metrics = createMetrics(events, storage, {
       info: processInfo(configuration, "worker", sealer),

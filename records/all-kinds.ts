@@ -39,7 +39,8 @@ import { TRIP } from "./people/trip-kinds.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "./signing-key-store.ts";
 import { collectKinds, type Kinds } from "./kinds.ts";
 import { SEALING_SECRETS } from "./secrets.ts";
-import { STORAGE_FORMAT, UNFINISHED_COPY } from "./format.ts";
+import { STORAGE_FORMAT, UNFINISHED_COPY } from "./formats/format.ts";
+import { PROCESS } from "./formats/processes.ts";
 import { WRITE_PROBE } from "./observed-store.ts";
 import { STORAGE_IDENTITY } from "./storage-identity.ts";
 import { RATE_LIMIT } from "./rate-limits.ts";
@@ -94,6 +95,7 @@ export const KINDS: Kinds = collectKinds([
   ...ARTIFACTS,
   RATE_LIMIT,
   STORAGE_FORMAT,
+  PROCESS,
   STORAGE_IDENTITY,
   UNFINISHED_COPY,
   WRITE_PROBE,

@@ -15,7 +15,8 @@ import { SHARED_KINDS } from "./directory/directory-kinds.ts";
 import { createSigningKeyStore, type SigningKeyStore, WATCHED_KEY_KINDS } from "./signing-key-store.ts";
 import type { StoreCall } from "../core/metrics.ts";
 import { createOutbox, type Outbox, WATCHED_MAIL_KINDS } from "./people/outbox.ts";
-import { checkFormat } from "./format.ts";
+import { checkFormat } from "./formats/format.ts";
+import { TranslatedStore } from "./formats/translated-store.ts";
 import { createSignInStore, type SignInStore } from "./people/sign-ins.ts";
 import { createSealedStore, type SealedStore } from "./sealed-store.ts";
 import { createSecretStore, type SecretStore } from "./secrets.ts";
@@ -166,26 +167,36 @@ export function storageOver(
   };
 }
 
-/** Opens the stores, and checks their formats. */
+/**
+ * Opens the stores, and checks their formats.
+ * @param configuration.isMigrating accepts stores that have to be migrated before a service may use them.
+ */
 export async function openChecked(
-  configuration: Omit<StoresConfiguration, "identify">,
+  configuration: Omit<StoresConfiguration, "identify"> & { readonly isMigrating?: boolean },
   onWarning?: (text: string) => void,
 ): Promise<OpenedStores> {
-  const { clock, mustExist = false } = configuration;
-  async function identifyChecked(main: RecordStore): Promise<string | undefined> {
-    const records = new Records(main, clock, KINDS);
-    await checkFormat({ store: main, key: "storage" }, records, { mustExist });
-    return identify(records, mustExist);
+  const { clock, mustExist = false, isMigrating = false } = configuration;
+  const open: { main?: RecordStore; artifacts?: RecordStore } = {};
+  const close = async (): Promise<void> =>
+    void (await Promise.all([open.main?.close(), open.artifacts?.close()]));
+  async function checked(store: RecordStore, key: "storage" | "artifacts"): Promise<Records> {
+    const records = new Records(store, clock, KINDS);
+    await checkFormat({ store, key }, records, { mustExist, isMigrating });
+    return records;
   }
-  const opened = await openStores({ ...configuration, identify: identifyChecked }, onWarning);
-  const { artifacts } = opened;
-  if (artifacts === undefined) return opened;
+  async function identifyChecked(opened: RecordStore): Promise<string | undefined> {
+    open.main = new TranslatedStore(opened);
+    return identify(await checked(open.main, "storage"), mustExist);
+  }
   try {
-    const records = new Records(artifacts, clock, KINDS);
-    await checkFormat({ store: artifacts, key: "artifacts" }, records, { mustExist });
-    return opened;
+    const opened = await openStores({ ...configuration, identify: identifyChecked }, onWarning);
+    const { main = opened.main } = open;
+    if (opened.artifacts === undefined) return { main, artifacts: undefined, close };
+    open.artifacts = new TranslatedStore(opened.artifacts);
+    await checked(open.artifacts, "artifacts");
+    return { main, artifacts: open.artifacts, close };
   } catch (error) {
-    await opened.close();
+    await close();
     throw error;
   }
 }

@@ -153,6 +153,7 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
   "sealing-secrets": SERVICE,
   "storage-format": SERVICE,
   "storage-identity": SERVICE,
+  process: SERVICE,
   "write-probe": {
     by: "a request for `/health`",
     limits: [],
@@ -294,4 +295,5 @@ export const ACTIONS_OF_STRANGERS: Readonly<Record<AuditAction, StrangerFact>> =
   "audit.exported": OPERATOR,
   "account.data_exported": OPERATOR,
   "storage.promoted": OPERATOR,
+  "storage.migrated": OPERATOR,
 };

@@ -21,6 +21,8 @@ export interface OpenOptions {
   readonly name: string;
   /** Whether the storage must exist; opening it then writes nothing. Otherwise it is created. */
   readonly mustExist: boolean;
+  /** Whether it may need `storage migrate` before a service can use it. Default: no. */
+  readonly isMigrating?: boolean;
   /** Receives problems that an operator should fix. */
   readonly onWarning: (text: string) => void;
 }
@@ -28,7 +30,7 @@ export interface OpenOptions {
 /** @throws CommandFailure with a sentence for the operator. */
 export async function openAddressed(
   { storage, artifacts = storage }: StorageAddress,
-  { name, mustExist, onWarning }: OpenOptions,
+  { name, mustExist, isMigrating = false, onWarning }: OpenOptions,
   clock: Clock,
 ): Promise<OpenStores> {
   try {
@@ -37,6 +39,7 @@ export async function openAddressed(
       artifacts,
       clock,
       mustExist,
+      isMigrating,
       sharedKinds: SHARED_KINDS,
       watchedKinds: [],
     };

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { Found, RecordData, RecordStore } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
 import { ConditionFailed } from "../../core/errors.ts";
-import { type CopiedKind, UNFINISHED_COPY, type UnfinishedCopy } from "../../records/format.ts";
+import { type CopiedKind, UNFINISHED_COPY, type UnfinishedCopy } from "../../records/formats/format.ts";
 import { type AnyKind, type Kinds, storeOf, type Stores } from "../../records/kinds.ts";
 import { CommandFailure } from "../program/command-failure.ts";
 import { compareKind, type KindComparison } from "./compare.ts";

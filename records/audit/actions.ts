@@ -335,6 +335,11 @@ const ACTIONS = {
     means:
       "A standby was promoted: `since` says from when on changes may be missing, and all sessions and tokens ended; or `nothing_lost`, and nothing ended",
   },
+  "storage.migrated": {
+    about: null,
+    means:
+      "The storage was changed to the format of this version: `from` and `to`, and how many `records` were rewritten",
+  },
 } as const;
 
 export type AuditAction = keyof typeof ACTIONS;

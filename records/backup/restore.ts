@@ -7,6 +7,7 @@ import type { RecordData } from "../../adapters/record-store.ts";
 import type { FileFiller } from "../../adapters/sqlite/whole-file.ts";
 import type { Clock } from "../../core/clock.ts";
 import { SignInError } from "../../core/errors.ts";
+import { currentFormat, type StoredValue } from "../../core/storage-formats.ts";
 import type { Sealer } from "../../core/sealing.ts";
 import { KINDS } from "../all-kinds.ts";
 import type { Actor } from "../audit/audit-event.ts";
@@ -14,8 +15,9 @@ import { auditRecord, type AuditRetention } from "../audit/audit-kinds.ts";
 import { type KnownReceiver, RECEIVER } from "../deliveries/delivery-kinds.ts";
 import { USER_ID } from "../directory/directory-kinds.ts";
 import { requireSecrets, SEALING_SECRETS, type StoredSecrets } from "../secrets.ts";
-import { isCurrentFormat, STORAGE_FORMAT } from "../format.ts";
+import { isReadable, STORAGE_FORMAT, type StoredFormat } from "../formats/format.ts";
 import type { AnyKind } from "../kinds.ts";
+import { json } from "../records.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET, type SigningKeyRecord } from "../signing-key-store.ts";
 import { restoredIdentity, STORAGE_IDENTITY, type StorageIdentity } from "../storage-identity.ts";
 import type { BackupEnd, BackupRecord, BackupStart } from "./backup.ts";
@@ -32,6 +34,15 @@ import {
 
 const wrong = (): SignInError =>
   new SignInError("invalid_backup", "the backup was made by another version of this service");
+
+/** A value of this format or the one before, in this format. */
+function upgrade(kind: string, value: StoredValue): StoredValue {
+  return (
+    currentFormat()
+      .changes.find((change) => change.kind === kind)
+      ?.upgrade(value) ?? value
+  );
+}
 
 /** A backup, record by record. */
 interface BackupReader {
@@ -64,8 +75,15 @@ async function readBackup(
         const [name, key, value, expiresAt] = read as BackupRecord;
         const kind = KINDS.all.find((each) => each.name === name);
         if (kind === undefined) throw wrong();
-        if (kind === STORAGE_FORMAT && !isCurrentFormat(value)) throw wrong();
-        const found = { kind: name, key, version: "", value, ...(expiresAt !== null && { expiresAt }) };
+        if (kind === STORAGE_FORMAT && !isReadable(value as unknown as StoredFormat)) throw wrong();
+        const upgraded = kind === STORAGE_FORMAT ? { format: currentFormat().format } : upgrade(name, value);
+        const found = {
+          kind: name,
+          key,
+          version: "",
+          value: json(upgraded),
+          ...(expiresAt !== null && { expiresAt }),
+        };
         count += 1;
         const after = kind.afterRestore(found, now);
         if (after !== undefined) onRecord(kind, kind.restore(after));

@@ -31,7 +31,7 @@ import {
   type StoredEntry,
 } from "./directory-kinds.ts";
 import { IDENTITY, type StorageIdentity } from "../storage-identity.ts";
-import { UNFINISHED_COPY, type UnfinishedCopy } from "../format.ts";
+import { UNFINISHED_COPY, type UnfinishedCopy } from "../formats/format.ts";
 import type { Kind } from "../kinds.ts";
 
 /** All calls reject with `StorageUnavailable` when the storage fails. */

@@ -35,7 +35,7 @@ describe("the command line", () => {
   }, 60_000);
 
   const wrong: readonly (readonly [says: RegExp, ...words: string[]])[] = [
-    [/^storage needs one of restored, promoted, copy, reindex, check/, "storage"],
+    [/^storage needs one of restored, promoted, migrate, copy, reindex, check/, "storage"],
     [/^Unknown command/, "storage", "remove", "sqlite:a"],
     [/^FROM is missing/, "storage", "copy"],
     [/^TO is missing/, "storage", "copy", "sqlite:a"],

@@ -7,7 +7,7 @@ import { openAddressed } from "../../cli/program/open-stores.ts";
 import { KINDS } from "../../records/all-kinds.ts";
 import { createSystemClock } from "../../core/clock.ts";
 import { type AnyKind, storeOf, type Stores } from "../../records/kinds.ts";
-import { UNFINISHED_COPY } from "../../records/format.ts";
+import { UNFINISHED_COPY } from "../../records/formats/format.ts";
 import { newFolder } from "../closing.ts";
 import { type Running, start } from "../examples/processes.ts";
 import { here } from "./here.ts";

@@ -111,6 +111,7 @@ const AFTER_RESTORE: Readonly<Record<string, "kept" | "removed" | Change>> = {
   "storage-identity": (before: Values, after: Values) => expect(after["id"]).not.toBe(before["id"]),
   "unfinished-copy": "kept",
   "write-probe": "kept",
+  process: "removed",
   seeded: "kept",
   "sealing-secrets": "kept",
 };

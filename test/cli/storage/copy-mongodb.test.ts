@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from "@jest/globals";
-import { UNFINISHED_COPY } from "../../../records/format.ts";
+import { UNFINISHED_COPY } from "../../../records/formats/format.ts";
 import { rounds } from "../../rounds.ts";
 import { type MongoServer, openMongoServer } from "../../servers/mongodb.ts";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";

@@ -1,15 +1,17 @@
 import { randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, it } from "@jest/globals";
-import { FORMAT, STORAGE_FORMAT } from "../../records/format.ts";
-import { openRedis } from "../../adapters/redis/record-store.ts";
-import type { RecordStore } from "../../adapters/record-store.ts";
-import { openStorage, type Storage } from "../../records/storage.ts";
-import { BACKENDS, type Ground } from "../adapters/backends.ts";
-import { openAt } from "../adapters/open-at.ts";
-import { Workshop } from "../cli/stage.ts";
-import { ManualClock } from "./rules/stage.ts";
-import { closing } from "../closing.ts";
+import { currentFormat } from "../../../core/storage-formats.ts";
+import { STORAGE_FORMAT } from "../../../records/formats/format.ts";
+import { openRedis } from "../../../adapters/redis/record-store.ts";
+import type { RecordStore } from "../../../adapters/record-store.ts";
+import { openStorage, type Storage } from "../../../records/storage.ts";
+import { BACKENDS, type Ground } from "../../adapters/backends.ts";
+import { openAt } from "../../adapters/open-at.ts";
+import { Workshop } from "../../cli/stage.ts";
+import { ManualClock } from "../rules/stage.ts";
+import { closing } from "../../closing.ts";
 
+const { format: FORMAT } = currentFormat();
 const clock = new ManualClock();
 
 /** The storage beside a Redis. */
@@ -49,9 +51,13 @@ for (const backend of BACKENDS)
     });
 
     it.each([
-      ["a later version", FORMAT + 1],
-      ["an earlier version", FORMAT - 1],
-    ])("that %s wrote is refused, and not changed", async (version, format) => {
+      ["a later version", FORMAT + 1, "Use that version"],
+      [
+        "an earlier version",
+        FORMAT - 1,
+        "Use the versions in between one after the other, each with its storage migrate (docs/upgrading.md)",
+      ],
+    ])("that %s wrote is refused, and not changed", async (version, format, fix) => {
       const address = await ground.newAddress();
       const store = await openItself(address);
       const put = [STORAGE_FORMAT.record({ format }, { key: "current" })];
@@ -61,7 +67,7 @@ for (const backend of BACKENDS)
         code: "invalid_configuration",
         problems: [
           `config.${key}: ${version} wrote this storage, in format ${format}; this version reads format ${FORMAT} only. ` +
-            "Use that version, or start with an empty storage",
+            `${fix}, or start with an empty storage`,
         ],
       });
       const [found] = await store.get([STORAGE_FORMAT.ref("current")]);
