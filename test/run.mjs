@@ -96,6 +96,7 @@ const LONG = [
   "notifier/loaded-packages",
   "notifier/processes",
   "packaging",
+  "records/formats/two-versions",
   "upstream/keycloak",
 ].map((name) => `test/${name}.test.ts`);
 
