@@ -8,11 +8,11 @@ import type { AddressInfo } from "node:net";
 import Koa from "koa";
 import { pino } from "pino";
 import type {
-  Commit,
   Found,
   Page,
   Position,
   Query,
+  RecordData,
   RecordStore,
   Ref,
 } from "../../../adapters/record-store.ts";
@@ -61,13 +61,7 @@ export const nextFormat = (): StorageFormat => ({
   changes,
 });
 
-type Indexed = {
-  readonly kind: string;
-  readonly key: string;
-  readonly index?: Commit["put"] extends undefined ? never : NonNullable<Commit["put"]>[number]["index"];
-};
-
-const withEntry = <T extends Indexed>(record: T): T =>
+const withEntry = (record: RecordData): RecordData =>
   record.kind === NEW_INDEX.kind && !record.index?.some(({ name }) => name === NEW_INDEX.name)
     ? { ...record, index: [...(record.index ?? []), { name: NEW_INDEX.name, at: "all", order: 0 }] }
     : record;
@@ -112,8 +106,8 @@ async function plant(): Promise<void> {
   (STORAGE_FORMATS as StorageFormat[]).push(nextFormat());
   const { KINDS } = await import("../../../records/all-kinds.ts");
   const kind = KINDS.get(NEW_INDEX.kind);
-  const { restore } = kind;
-  Object.assign(kind, { restore: (found: Found) => withEntry(restore(found)) });
+  const asDeclared = { ...kind };
+  Object.assign(kind, { restore: (found: Found) => withEntry(asDeclared.restore(found)) });
 }
 
 async function serve({ isNext, config }: Job): Promise<void> {

@@ -149,8 +149,8 @@ describe.each(BACKENDS.slice(0, rounds(2, BACKENDS.length)))("two versions on $n
       /** Uses an access token, a refresh token and the cookie of a session. */
       async function use({ person, tokens }: { person: Person; tokens: Tokens }): Promise<number[]> {
         const { access_token, refresh_token } = tokens;
-        const address = `${base}/resources/userinfo`;
-        const seen = await sendPatiently(withToken("GET", address, KEEPING, access_token));
+        const userinfo = `${base}/resources/userinfo`;
+        const seen = await sendPatiently(withToken("GET", userinfo, KEEPING, access_token));
         const refreshed = await sendPatiently(refresh(base, KEEPING, refresh_token));
         const code = codeOf(await person.go(get(authorizeUrl(base, KEEPING))));
         const again = await sendPatiently(exchange(base, KEEPING, code));
