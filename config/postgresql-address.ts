@@ -1,5 +1,5 @@
-/** The addresses of PostgreSQL. No message repeats an address, because it may hold a password. */
-import { decoded, hostOf, isPrintable, withoutCredentials } from "./value-forms.ts";
+/** The address of a PostgreSQL, which may have several hosts. No message repeats an address, because it may hold a password. */
+import { decoded, hostOf, isPrintable } from "./value-forms.ts";
 
 /** Files, each with the name of its parameter. */
 export type SecretFiles = readonly (readonly [name: string, path: string])[];
@@ -9,11 +9,21 @@ const TLS_MODES = ["verify-full", "verify-ca", "no-verify"] as const;
 
 const CHANNEL_BINDINGS = ["disable", "prefer", "require"] as const;
 
-/** The parts of a PostgreSQL address: `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?pool_size=10&…`. */
-export interface PostgresAddress {
-  /** A host, or the folder of a Unix socket, which begins with a slash. */
+/** What a connection asks of its server: nothing, that it takes writes, or that it is no standby. */
+const SESSION_ATTRIBUTES = ["any", "read-write", "primary"] as const;
+
+export interface PostgresHost {
+  /** A name, an IP address, or the folder of a Unix socket, which begins with a slash. */
   readonly host: string;
   readonly port: number;
+}
+
+/** The parts of a PostgreSQL address: `postgresql://USER:PASSWORD@HOST:PORT,HOST:PORT/DATABASE?pool_size=10&…`. */
+export interface PostgresAddress {
+  /** At least one. */
+  readonly hosts: readonly PostgresHost[];
+  /** What the server of a connection must be. With several hosts, the default is `read-write`. */
+  readonly wanted: (typeof SESSION_ATTRIBUTES)[number];
   readonly user: string | undefined;
   readonly password: string | undefined;
   /** Contains the password, read for each connection. */
@@ -40,11 +50,14 @@ export interface PostgresAddress {
 }
 
 const POSTGRES_PORT = 5432;
+/** Every process looks for the primary at all of them. */
+const MAX_HOSTS = 8;
 const POOL_SIZE = 10;
 const MAX_POOL_SIZE = 1_000;
 const POSTGRES_PARAMETERS: ReadonlySet<string> = new Set([
   "host",
   "port",
+  "target_session_attrs",
   "connect_timeout",
   "channel_binding",
   "pool_size",
@@ -57,16 +70,24 @@ const POSTGRES_PARAMETERS: ReadonlySet<string> = new Set([
   "options",
 ]);
 
-/** Stands for a host that is not there: a URL with a user needs one. */
+/** Stands for the hosts, of which a URL has exactly one. */
 const NO_HOST = "-";
 
-/** `postgresql://USER@/DATABASE?host=…`, which libpq reads and the parser of URLs does not. */
-const WITHOUT_HOST = /^(postgres(?:ql)?:\/\/[^/?#]*@)(?=[:/?#]|$)/u;
+/** Scheme, user and password, hosts, and the rest. libpq reads addresses without a host or with several, the parser of URLs does not. */
+const PARTS = /^(postgres(?:ql)?:\/\/)([^/?#]*@)?([^/?#@]*)([/?#].*)?$/u;
 
-function parsePostgresUrl(text: string): URL | undefined {
+interface Parts {
+  /** With {@link NO_HOST}. */
+  readonly url: URL;
+  /** Each with its port, as it is written. */
+  readonly hosts: readonly string[];
+}
+
+function partsOf(text: string): Parts | undefined {
   if (!isPrintable(text) || /\s/u.test(text)) return undefined;
-  const url = URL.parse(text.replace(WITHOUT_HOST, `$1${NO_HOST}`));
-  return url !== null && /^postgres(?:ql)?:$/u.test(url.protocol) ? url : undefined;
+  const [, scheme = "", user = "", hosts = "", rest = ""] = PARTS.exec(text) ?? [];
+  const url = scheme === "" ? null : URL.parse(`${scheme}${user}${NO_HOST}${rest}`);
+  return url === null ? undefined : { url, hosts: hosts.split(",") };
 }
 
 /** What is wrong with the names of the parameters. A misspelt `sslmode` must not become a connection without TLS. */
@@ -89,29 +110,63 @@ function numberIn(text: string, least: number, most: number): number | undefined
   return number >= least && number <= most ? number : undefined;
 }
 
+const NO_HOSTS = "is not a `postgresql://` URL with a host";
+const NOT_ENCODED = "has a part in which a `%` is not followed by two hexadecimal digits";
+
+/** `HOST:PORT`, `:PORT` or `HOST`. @returns a problem, if it is none of them. */
+function readHost(text: string): { readonly host: string; readonly port: string } | string {
+  const [, only] = /^:(\d+)$/u.exec(text) ?? [];
+  if (text === "" || only !== undefined) return { host: "", port: only ?? "" };
+  const url = URL.parse(`postgresql://${text}`);
+  if (url === null || url.username !== "" || url.hostname === "") return NO_HOSTS;
+  const host = hostOf(url);
+  return host === undefined ? NOT_ENCODED : { host, port: url.port };
+}
+
+/** The hosts before the database, or those of `host` and `port`. */
+function readHosts(
+  texts: readonly string[],
+  parameters: ReadonlyMap<string, string>,
+): readonly PostgresHost[] | string {
+  const named = texts.map(readHost);
+  const read = named.filter((each) => typeof each !== "string");
+  if (read.length < named.length) return named.find((each) => typeof each === "string") ?? NO_HOSTS;
+  const hasNames = read.some(({ host }) => host !== "");
+  if (hasNames && parameters.has("host")) return "has two hosts: one before the database, and `host`";
+  if (read.some(({ port }) => port !== "") && parameters.has("port")) return "has two ports";
+  const names = parameters.get("host")?.split(",") ?? read.map(({ host }) => host);
+  if (names.some((name) => name === ""))
+    return names.length === 1 ? NO_HOSTS : "has an empty name among its hosts";
+  if (names.length > MAX_HOSTS) return `has more than ${MAX_HOSTS} hosts`;
+  const asked = parameters.get("port")?.split(",") ?? read.map(({ port }) => port || String(POSTGRES_PORT));
+  if (asked.length !== 1 && asked.length !== names.length)
+    return "needs one `port` for all hosts, or one for each";
+  const hosts = names.map((host, index) => ({
+    host,
+    port: numberIn(asked[asked.length === 1 ? 0 : index] ?? "", 1, 65_535) ?? 0,
+  }));
+  if (hosts.some(({ port }) => port === 0)) return "needs a `port` from 1 to 65535";
+  const isTwice = new Set(hosts.map(({ host, port }) => `${host.toLowerCase()} ${port}`)).size < hosts.length;
+  return isTwice ? "has the same host twice" : hosts;
+}
+
 /** @returns the address, or a problem that does not quote it. */
 export function readPostgresAddress(text: string): PostgresAddress | string {
-  const url = parsePostgresUrl(text);
-  if (url === undefined) return "is not a `postgresql://` URL with a host";
-  const [user, password, named, database] = [
-    decoded(url.username),
-    decoded(url.password),
-    url.hostname === NO_HOST ? "" : hostOf(url),
-    decoded(url.pathname.slice(1)),
-  ];
-  if (user === undefined || password === undefined || named === undefined || database === undefined) {
-    return "has a part in which a `%` is not followed by two hexadecimal digits";
-  }
+  const parts = partsOf(text);
+  if (parts === undefined) return NO_HOSTS;
+  const { url } = parts;
+  const [user, password, database] = [url.username, url.password, url.pathname.slice(1)].map(decoded);
+  if (user === undefined || password === undefined || database === undefined) return NOT_ENCODED;
   const parameters = new Map(url.searchParams);
   const problem = parameterProblem(url);
   if (problem !== undefined) return problem;
   if (url.hash !== "") return "has a `#`, which must be written as %23";
-  if (named !== "" && parameters.has("host")) return "has two hosts: one before the database, and `host`";
-  if (url.port !== "" && parameters.has("port")) return "has two ports";
-  const host = parameters.get("host") ?? named;
-  if (host === "") return "is not a `postgresql://` URL with a host";
-  const port = numberIn(parameters.get("port") ?? (url.port || String(POSTGRES_PORT)), 1, 65_535);
-  if (port === undefined) return "needs a `port` from 1 to 65535";
+  const hosts = readHosts(parts.hosts, parameters);
+  if (typeof hosts === "string") return hosts;
+  const attributes = parameters.get("target_session_attrs") ?? (hosts.length > 1 ? "read-write" : "any");
+  const wanted = SESSION_ATTRIBUTES.find((each) => each === attributes);
+  if (wanted === undefined)
+    return "needs a `target_session_attrs` of `read-write`, `primary` or `any`: the service writes, so it can't use a standby";
   const poolSize = numberIn(parameters.get("pool_size") ?? String(POOL_SIZE), 1, MAX_POOL_SIZE);
   if (poolSize === undefined) return `needs a \`pool_size\` from 1 to ${MAX_POOL_SIZE}`;
   const timeout = numberIn(parameters.get("connect_timeout") ?? "0", 0, 99_999);
@@ -122,15 +177,16 @@ export function readPostgresAddress(text: string): PostgresAddress | string {
   if (settings === undefined) return "needs `options` of the form `-c NAME=VALUE`";
   const tls = readTls(parameters);
   if (typeof tls === "string") return tls;
-  if (tls !== undefined && host.startsWith("/")) return "has TLS for a Unix socket, which needs none";
-  const wanted = parameters.get("channel_binding") ?? "disable";
-  const channelBinding = CHANNEL_BINDINGS.find((each) => each === wanted);
+  if (tls !== undefined && hosts.some(({ host }) => host.startsWith("/")))
+    return "has TLS for a Unix socket, which needs none";
+  const binding = parameters.get("channel_binding") ?? "disable";
+  const channelBinding = CHANNEL_BINDINGS.find((each) => each === binding);
   if (channelBinding === undefined) return "needs a `channel_binding` of `require`, `prefer` or `disable`";
   if (channelBinding === "require" && tls === undefined)
     return "needs an `sslmode` with TLS for `channel_binding=require`";
   return {
-    host,
-    port,
+    hosts,
+    wanted,
     user: user || undefined,
     password: password || undefined,
     passwordFile,
@@ -175,12 +231,17 @@ function readTls(parameters: ReadonlyMap<string, string>): PostgresAddress["tls"
   return { mode, ca, cert, key };
 }
 
-/** The address without user, password and options, for messages. */
-export function describePostgres(text: string): string {
+/** The servers of the address, each with the database, without user, password and options. */
+export function postgresServers(text: string): readonly string[] {
   const address = readPostgresAddress(text);
-  if (typeof address !== "string" && address.host.startsWith("/"))
-    return `postgresql:///${address.database ?? ""}?host=${address.host}`;
-  return withoutCredentials(text);
+  if (typeof address === "string") return [];
+  const database = address.database ?? "";
+  return address.hosts.map(({ host, port }) => {
+    const at = port === POSTGRES_PORT ? "" : `:${port}`;
+    if (host.startsWith("/"))
+      return `postgresql:///${database}?host=${host}${at === "" ? "" : `&port=${port}`}`;
+    return `postgresql://${host.includes(":") ? `[${host}]` : host}${at}/${database}`;
+  });
 }
 
 /** The files with secrets that the address names, by the names of their parameters. */

@@ -3,8 +3,8 @@
  * read it. No message repeats an address, because it may hold a password.
  */
 import {
-  describePostgres,
   postgresSecretFiles,
+  postgresServers,
   readPostgresAddress,
   type SecretFiles,
 } from "./postgresql-address.ts";
@@ -30,6 +30,8 @@ interface AddressScheme {
   readonly problem: (address: string) => string | undefined;
   /** The address without secrets, for messages. Addresses of one store have the same. */
   readonly describe: (address: string) => string;
+  /** Each server of the store, as `describe` would name it alone. Default: there is one. */
+  readonly servers?: (address: string) => readonly string[];
   /** The files with secrets that the address names. */
   readonly secretFiles?: (address: string) => SecretFiles;
   /** The tools that back it up. Default: this program. */
@@ -56,7 +58,8 @@ const SCHEMES: readonly AddressScheme[] = [
     forms: ["`postgresql://…`"],
     usual: ["postgresql://USER@HOST/DATABASE"],
     problem: (address) => problemOf(readPostgresAddress(address)),
-    describe: describePostgres,
+    describe: (address) => postgresServers(address).join(" or "),
+    servers: postgresServers,
     secretFiles: postgresSecretFiles,
     backup: "PostgreSQL: use pg_dump and pg_restore",
   },
@@ -130,6 +133,11 @@ export function addressProblem(key: AddressKey, address: string): string | undef
 /** The address without secrets, for messages. Addresses of one store have the same. */
 export function describeStore(address: string): string {
   return rowOf(address)?.describe(address) ?? "";
+}
+
+/** Identifies the servers of the store: stores with one in common are the same. */
+export function serversOf(address: string): readonly string[] {
+  return rowOf(address)?.servers?.(address) ?? [describeStore(address)];
 }
 
 /** The files with secrets that the address names, by the names of their parameters. */

@@ -1,59 +1,34 @@
-/** The connection pool to PostgreSQL, with its time-outs and the translation of the driver's errors. */
-import type { EventEmitter } from "node:events";
-import { readFile } from "node:fs/promises";
+/** The connections to PostgreSQL: a pool at the host that is used now, and one that listens. */
 import { Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
-import { checkServerIdentity, type ConnectionOptions, createSecureContext } from "node:tls";
 import type * as pg from "pg";
-import type { Client, ClientConfig, Pool, QueryResultRow } from "pg";
-import { type PostgresAddress, readPostgresAddress } from "../../config/postgresql-address.ts";
-import { ConfigurationError, SignInError, StorageUnavailable } from "../../core/errors.ts";
+import type { Client, Pool, PoolClient, QueryResultRow } from "pg";
+import {
+  type PostgresAddress,
+  type PostgresHost,
+  readPostgresAddress,
+} from "../../config/postgresql-address.ts";
+import { ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
 import { withTimeout } from "../../core/with-timeout.ts";
+import { boundClient, driverOptions, type OptionsOf } from "./driver-options.ts";
+import { asFault, isServerLost, lateFault, READ_ONLY, reasonOf, sqlState } from "./faults.ts";
+import { type Answer, askServer, Hosts, type HostState, isWanted, STATE } from "./hosts.ts";
 
 const CALL_TIMEOUT_MS = 4_500;
 /** How long a reading of the server's clock is used. */
 const MAX_CLOCK_AGE_MS = 60_000;
-/** How long a connection is silent before the kernel probes the other side. */
-const KEEP_ALIVE_DELAY_MS = 10_000;
+/** How long a host has to say whether it is the primary. */
+const ASK_TIMEOUT_MS = 2_000;
+/** How often all hosts are asked: after a promotion, the old primary may still answer. */
+const WATCH_INTERVAL_MS = 5_000;
+/** The same while no host can be used. */
+const LOST_INTERVAL_MS = 500;
+/** The connections to an only host that takes no writes are replaced, but not for each write. */
+const MIN_REPLACE_INTERVAL_MS = 1_000;
 /** Pause between attempts to listen for notifications. */
 const RECONNECT_DELAY_MS = 1_000;
 /** How long the server has to close connections before their sockets are destroyed. */
 const CLOSE_TIMEOUT_MS = 500;
-
-/**
- * SQLSTATE of conflicts with other commits: a duplicate key, a serialization failure, a deadlock, a lock that is not
- * available.
- */
-const TRANSIENT: ReadonlySet<string> = new Set(["23505", "40001", "40P01", "55P03"]);
-
-/** `SQLSTATE` of an error that the server sent; `undefined` for other errors. */
-export function sqlState(error: unknown): string | undefined {
-  const { severity, code } = Object(error) as { readonly severity?: unknown; readonly code?: unknown };
-  // System errors also have a `code`, but only the server's errors have a severity.
-  return severity !== undefined && typeof code === "string" ? code : undefined;
-}
-
-/** Whether another commit interfered, so that this one must be checked again. */
-export function isTransient(error: unknown): boolean {
-  return TRANSIENT.has(sqlState(error) ?? "");
-}
-
-/** The driver's own time-outs have no code. */
-function whyWithoutCode(error: unknown): string {
-  return Error.isError(error) && /\btimeout\b/u.test(error.message) ? "timeout" : "no answer";
-}
-
-/** The driver's messages may contain values, so only the code is used. */
-export function asFault(error: unknown): unknown {
-  if (error instanceof TypeError || error instanceof SignInError) return error;
-  const code = sqlState(error) ?? String(Reflect.get(Object(error), "code") ?? whyWithoutCode(error));
-  return new StorageUnavailable(`PostgreSQL: ${code}`, { reason: code });
-}
-
-/** The error of a call that took too long. */
-export function lateFault(): StorageUnavailable {
-  return new StorageUnavailable("PostgreSQL did not answer in time", { reason: "timeout" });
-}
 
 /** A prepared statement: each connection plans it once. */
 export interface Statement {
@@ -65,6 +40,17 @@ export const CLOCK: Statement = { name: "sign-in-clock", text: "SELECT clock_tim
 
 type Driver = typeof pg;
 
+/** The pool of one host. */
+interface HostPool {
+  readonly host: PostgresHost;
+  readonly pool: Pool;
+  readonly sockets: Set<Socket>;
+  /** Whether another one has replaced it: then it opens nothing more. */
+  isLeft: boolean;
+}
+
+const ignore = (): void => undefined;
+
 /** How often a pooler is tried: while others use it, it may happen to give the same session twice. */
 const POOLER_ROUNDS = 3;
 
@@ -72,51 +58,6 @@ const POOLER_ROUNDS = 3;
 async function sessionOf(client: Client): Promise<number | undefined> {
   const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
   return rows[0]?.pid;
-}
-
-/** The text of a file, without a line break at its end. */
-async function textOf(path: string): Promise<string> {
-  return (await readFile(path, "utf8")).replace(/\r?\n$/u, "");
-}
-
-/** A file that the address names in a parameter. @throws ConfigurationError if it can't be read. */
-async function readNamed(parameter: string, path: string): Promise<string> {
-  try {
-    return await textOf(path);
-  } catch (error) {
-    const code = String(Reflect.get(Object(error), "code"));
-    throw new ConfigurationError([
-      `config.storage: the file of ${parameter}, ${path}, can't be read (${code})`,
-    ]);
-  }
-}
-
-/** @throws ConfigurationError for files that can't be read, or that contain neither a certificate nor a key. */
-async function tlsOptions(
-  host: string,
-  { mode, ca, cert, key }: NonNullable<PostgresAddress["tls"]>,
-): Promise<ConnectionOptions> {
-  const options = {
-    ...(ca !== undefined && { ca: await readNamed("sslrootcert", ca) }),
-    ...(cert !== undefined && { cert: await readNamed("sslcert", cert) }),
-    ...(key !== undefined && { key: await readNamed("sslkey", key) }),
-  };
-  try {
-    createSecureContext(options);
-  } catch (error) {
-    // The message may be about the contents of the key.
-    const code = String(Reflect.get(Object(error), "code"));
-    throw new ConfigurationError([
-      `config.storage: the files of sslrootcert, sslcert and sslkey can't be used for TLS (${code})`,
-    ]);
-  }
-  return {
-    ...options,
-    rejectUnauthorized: mode !== "no-verify",
-    // The driver passes no name for a host that is an IP address.
-    checkServerIdentity: (_name, certificate) =>
-      mode === "verify-full" ? checkServerIdentity(host, certificate) : undefined,
-  };
 }
 
 /**
@@ -134,42 +75,16 @@ const SESSION = [
   "SET jit = off",
 ].join("; ");
 
-/** The code of a connection whose server does not bind the password to it. */
-export const UNBOUND = "CHANNEL_BINDING";
-
-/**
- * A client that only connects with SCRAM-SHA-256-PLUS. The driver itself would also take a weaker way that the server, or somebody in
- * between, asks for.
- */
-function boundClient({ Client: Plain }: Driver): typeof Client {
-  return class BoundClient extends Plain {
-    constructor(config?: ClientConfig | string) {
-      super(config);
-      const { connection } = this as unknown as {
-        readonly connection: EventEmitter & { readonly stream: Socket };
-      };
-      let isBound = false;
-      const refuse = (): void =>
-        void connection.stream.destroy(Object.assign(new Error("no channel binding"), { code: UNBOUND }));
-      connection.on("authenticationSASL", ({ mechanisms }: { readonly mechanisms: readonly string[] }) => {
-        if (!mechanisms.includes("SCRAM-SHA-256-PLUS")) refuse();
-      });
-      for (const way of ["authenticationCleartextPassword", "authenticationMD5Password"])
-        connection.on(way, refuse);
-      connection.on("authenticationSASLFinal", () => (isBound = true));
-      connection.on("authenticationOk", () => {
-        if (!isBound) refuse();
-      });
-    }
-  };
-}
-
 export class Connections {
   readonly #driver: Driver;
   readonly #Client: typeof Client;
-  readonly #pool: Pool;
   readonly #address: PostgresAddress;
-  readonly #tls: ConnectionOptions | undefined;
+  readonly #optionsOf: OptionsOf;
+  readonly #hosts: Hosts;
+  #pool: HostPool;
+  #replacedAt = -Infinity;
+  /** The first look for the primary among several hosts. */
+  #found: Promise<void> | undefined;
   /** A reading of the server's clock, and its time on the scale of `performance.now()`. */
   #serverTime: { readonly time: number; readonly at: number } | undefined;
   /** What each connection sets at its beginning, because PgBouncer refuses settings in the startup packet. */
@@ -178,13 +93,13 @@ export class Connections {
   /** Every socket that is open or being opened, with a promise that resolves when it closes. */
   readonly #sockets = new Map<Socket, Promise<void>>();
   readonly #closed = new AbortController();
-  #listener: Client | undefined;
+  #listener: { readonly client: Client; readonly socket: Socket } | undefined;
   #closing: Promise<void> | undefined;
 
-  private constructor(driver: Driver, address: PostgresAddress, tls: ConnectionOptions | undefined) {
+  private constructor(driver: Driver, address: PostgresAddress, optionsOf: OptionsOf) {
     this.#driver = driver;
     this.#address = address;
-    this.#tls = tls;
+    this.#optionsOf = optionsOf;
     this.#Client = address.channelBinding === "require" ? boundClient(driver) : driver.Client;
     this.#session = [
       ...address.settings.map(
@@ -193,16 +108,8 @@ export class Connections {
       ),
       SESSION,
     ].join("; ");
-    this.#pool = new driver.Pool({
-      ...this.#options(),
-      Client: this.#Client,
-      max: address.poolSize,
-      idleTimeoutMillis: 30_000,
-      // The pool awaits the returned promise, though its types don't say so.
-      onConnect: (client): unknown => client.query(this.#session),
-    });
-    // The pool replaces an idle connection that breaks.
-    this.#pool.on("error", () => undefined);
+    this.#hosts = new Hosts(address, (host) => this.#ask(host));
+    this.#pool = this.#newPool(this.#hosts.current);
   }
 
   /**
@@ -212,30 +119,126 @@ export class Connections {
   static async open(url: string): Promise<Connections> {
     const address = readPostgresAddress(url);
     if (typeof address === "string") throw new ConfigurationError([`config.storage: ${address}`]);
-    const { passwordFile, host, tls } = address;
-    if (passwordFile !== undefined) await readNamed("password_file", passwordFile);
-    return new Connections(await import("pg"), address, tls && (await tlsOptions(host, tls)));
+    const optionsOf = await driverOptions(address);
+    return new Connections(await import("pg"), address, optionsOf);
   }
 
-  #options(): ClientConfig {
-    const { host, port, user, password, passwordFile, database, applicationName } = this.#address;
-    const { channelBinding, connectTimeoutSeconds = Infinity } = this.#address;
-    return {
-      host,
-      port,
-      user,
-      database,
-      // Each connection reads the file again, so that the password can change while the service runs.
-      password: passwordFile === undefined ? password : () => textOf(passwordFile),
-      application_name: applicationName,
-      ssl: this.#tls,
-      enableChannelBinding: channelBinding !== "disable" && this.#tls !== undefined,
-      connectionTimeoutMillis: Math.min(CALL_TIMEOUT_MS, connectTimeoutSeconds * 1000),
-      query_timeout: CALL_TIMEOUT_MS,
-      keepAlive: true,
-      keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,
-      stream: () => this.#newSocket(),
-    };
+  #newPool(host: PostgresHost): HostPool {
+    const sockets = new Set<Socket>();
+    const pool = new this.#driver.Pool({
+      ...this.#optionsOf(host, CALL_TIMEOUT_MS),
+      stream: () => {
+        const socket = this.#newSocket();
+        sockets.add(socket);
+        socket.once("close", () => sockets.delete(socket));
+        // The driver connects it right away.
+        if (opened.isLeft) setImmediate(() => socket.destroy());
+        return socket;
+      },
+      Client: this.#Client,
+      max: this.#address.poolSize,
+      idleTimeoutMillis: 30_000,
+      // The pool awaits the returned promise, though its types don't say so.
+      onConnect: (client): unknown => this.#begin(client as Client, opened),
+    });
+    // The pool replaces an idle connection that breaks.
+    pool.on("error", () => undefined);
+    const opened: HostPool = { host, pool, sockets, isLeft: false };
+    return opened;
+  }
+
+  /** Makes the settings of a new connection, and refuses a server that the address does not ask for. */
+  async #begin(client: Client, { isLeft }: HostPool): Promise<void> {
+    if (isLeft) throw new Error("another host is used");
+    const { wanted } = this.#address;
+    if (wanted === "any") return void (await client.query(this.#session));
+    const results = (await client.query(`${this.#session}; ${STATE}`)) as unknown as readonly {
+      readonly rows: readonly Answer[];
+    }[];
+    const answer = results.at(-1)?.rows[0];
+    if (answer === undefined || !isWanted(answer, wanted))
+      throw Object.assign(new Error("the server takes no writes"), { severity: "FATAL", code: READ_ONLY });
+  }
+
+  /** Asks one host what it is. */
+  #ask(host: PostgresHost): Promise<Answer> {
+    const asking = this.#withClient(askServer, host, ASK_TIMEOUT_MS);
+    return withTimeout(ASK_TIMEOUT_MS, asking, lateFault);
+  }
+
+  /** All hosts of the address, as they are now. */
+  async states(): Promise<readonly HostState[]> {
+    return Promise.all(
+      this.#address.hosts.map(async (host) => {
+        try {
+          return { host, answer: await this.#ask(host), reason: undefined };
+        } catch (error) {
+          return { host, answer: undefined, reason: reasonOf(error) };
+        }
+      }),
+    );
+  }
+
+  /** Looks for the host to use, and leaves the other one: what runs there fails, and commits are sent again to the new one. */
+  async #look(): Promise<void> {
+    await this.#hosts.look();
+    if (this.#hosts.current !== this.#pool.host) this.#replacePool();
+  }
+
+  #replacePool(): void {
+    const left = this.#pool;
+    this.#pool = this.#newPool(this.#hosts.current);
+    this.#replacedAt = performance.now();
+    this.#serverTime = undefined;
+    left.isLeft = true;
+    for (const socket of left.sockets) socket.destroy();
+    this.#listener?.socket.destroy();
+  }
+
+  /** Resolves when the primary was looked for once. */
+  async #ready(): Promise<void> {
+    if (!this.#hosts.areSeveral) return;
+    if (this.#found === undefined) {
+      this.#found = this.#look();
+      void this.#watchHosts();
+    }
+    await this.#found;
+  }
+
+  async #watchHosts(): Promise<void> {
+    const { signal } = this.#closed;
+    while (!signal.aborted) {
+      const interval = this.#hosts.isLost ? LOST_INTERVAL_MS : WATCH_INTERVAL_MS;
+      await pause(interval, undefined, { signal, ref: false }).catch(() => undefined);
+      if (!signal.aborted) await this.#look();
+    }
+  }
+
+  /** Called with every error of a call. */
+  #notice(error: unknown): void {
+    if (!isServerLost(error)) return;
+    if (this.#hosts.areSeveral) void this.#look();
+    // The name of an only host may belong to another server by now.
+    else if (
+      sqlState(error) === READ_ONLY &&
+      performance.now() - this.#replacedAt > MIN_REPLACE_INTERVAL_MS &&
+      this.#closing === undefined
+    )
+      this.#replacePool();
+  }
+
+  /** A connection of the pool. If its host can't be reached, the others are tried once. */
+  async #acquire(): Promise<PoolClient> {
+    await this.#ready();
+    const { pool } = this.#pool;
+    try {
+      return await pool.connect();
+    } catch (error) {
+      if (!this.#hosts.areSeveral) throw error;
+      await this.#look();
+      if (this.#pool.pool === pool) throw error;
+      return this.#pool.pool.connect();
+    }
   }
 
   /**
@@ -243,6 +246,7 @@ export class Connections {
    * `session`. Call it before others use the pool: settings would stay in sessions that other clients get.
    */
   async sharesSessions(): Promise<boolean> {
+    await this.#ready();
     return this.#withClient(async (one) => {
       const own = await sessionOf(one);
       // A pooler invents the id that cancels a call; the server's is that of the session.
@@ -267,9 +271,13 @@ export class Connections {
   }
 
   /** Runs a call with a connection outside the pool. */
-  async #withClient<T>(call: (client: Client) => Promise<T>): Promise<T> {
+  async #withClient<T>(
+    call: (client: Client) => Promise<T>,
+    host: PostgresHost = this.#hosts.current,
+    timeoutMs = CALL_TIMEOUT_MS,
+  ): Promise<T> {
     const socket = this.#newSocket();
-    const client = new this.#Client({ ...this.#options(), stream: () => socket });
+    const client = new this.#Client({ ...this.#optionsOf(host, timeoutMs), stream: () => socket });
     // A call on a connection that broke says only that it is closed.
     let broken: unknown;
     client.on("error", (error) => (broken ??= error));
@@ -296,7 +304,7 @@ export class Connections {
 
   /** Connections of the pool that are used, and calls that wait for one. */
   get usage(): { readonly used: number; readonly waiting: number } {
-    const { totalCount, idleCount, waitingCount } = this.#pool;
+    const { totalCount, idleCount, waitingCount } = this.#pool.pool;
     return { used: totalCount - idleCount, waiting: waitingCount };
   }
 
@@ -338,8 +346,22 @@ export class Connections {
     values: readonly unknown[] = [],
   ): Promise<Row[]> {
     const config = typeof statement === "string" ? { text: statement } : statement;
-    const { rows } = await this.#pool.query<Row>({ ...config, values: [...values] });
-    return rows;
+    let client: PoolClient | undefined;
+    try {
+      client = await this.#acquire();
+      // The call rejects as well.
+      client.on("error", ignore);
+      const { rows } = await client.query<Row>({ ...config, values: [...values] });
+      client.off("error", ignore);
+      client.release();
+      return rows;
+    } catch (error) {
+      client?.off("error", ignore);
+      // After any error, the connection is closed.
+      client?.release(true);
+      this.#notice(error);
+      throw error;
+    }
   }
 
   /** The server's time this many milliseconds from now, or slightly earlier, so that a deadline is never too late. */
@@ -363,9 +385,11 @@ export class Connections {
    */
   async listen(channel: string, onListening: () => void, onMessage: (text: string) => void): Promise<void> {
     while (this.#closing === undefined) {
+      await this.#ready();
       const socket = this.#newSocket();
-      const client = new this.#Client({ ...this.#options(), stream: () => socket });
-      this.#listener = client;
+      const options = this.#optionsOf(this.#hosts.current, CALL_TIMEOUT_MS);
+      const client = new this.#Client({ ...options, stream: () => socket });
+      this.#listener = { client, socket };
       // The calls below and the closed socket reveal the error as well.
       client.on("error", () => undefined);
       client.on("notification", ({ payload = "" }) => onMessage(payload));
@@ -393,8 +417,8 @@ export class Connections {
   async #close(): Promise<void> {
     await Promise.allSettled(this.#running);
     this.#closed.abort();
-    void this.#listener?.end();
-    const ended = Promise.all([this.#pool.end(), ...this.#sockets.values()]);
+    void this.#listener?.client.end();
+    const ended = Promise.all([this.#pool.pool.end(), ...this.#sockets.values()]);
     await withTimeout(CLOSE_TIMEOUT_MS, ended, lateFault).catch(() => undefined);
     for (const socket of this.#sockets.keys()) socket.destroy();
   }

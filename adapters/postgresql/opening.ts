@@ -1,6 +1,8 @@
 /** Opens a database: its version, its schema, and whether anybody else could run code there as the service. */
 import { ConfigurationError, SignInError, StorageMissing, StorageUnavailable } from "../../core/errors.ts";
-import { type Connections, sqlState, UNBOUND } from "./connection.ts";
+import type { Connections } from "./connection.ts";
+import { UNBOUND } from "./driver-options.ts";
+import { sqlState } from "./faults.ts";
 import { SCHEMA } from "./schema.ts";
 
 /** The oldest version that has all features the statements use. */

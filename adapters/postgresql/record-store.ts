@@ -15,15 +15,8 @@ import {
   type Ref,
 } from "../record-store.ts";
 import { withTimeout } from "../../core/with-timeout.ts";
-import {
-  asFault,
-  CLOCK,
-  Connections,
-  isTransient,
-  lateFault,
-  sqlState,
-  type Statement,
-} from "./connection.ts";
+import { CLOCK, Connections, type Statement } from "./connection.ts";
+import { asFault, isTransient, lateFault, sqlState } from "./faults.ts";
 import { openingFault, prepareDatabase } from "./opening.ts";
 import {
   CLUSTER,

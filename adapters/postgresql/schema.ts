@@ -4,6 +4,7 @@
  * record. Times are milliseconds since the epoch by the clock of the service unless stated otherwise.
  */
 import type { Statement } from "./connection.ts";
+import { HISTORY } from "./hosts.ts";
 
 /**
  * The row of the index entry `i` of a record. A join would leave it to the planner how to find the row: in a small table it
@@ -309,12 +310,7 @@ export const TABLES: Statement = {
 SELECT d.oid || '-' || 'sign_in_records'::regclass::oid AS id FROM pg_database AS d WHERE d.datname = current_database()`,
 };
 
-/** A timeline begins when a standby is promoted, and when a server is restored to an earlier moment. */
-export const CLUSTER: Statement = {
-  name: "sign-in-cluster",
-  text: `
-SELECT system_identifier::text AS id, left(pg_walfile_name(pg_current_wal_lsn()), 8) AS timeline FROM pg_control_system()`,
-};
+export const CLUSTER: Statement = { name: "sign-in-cluster", text: HISTORY };
 
 export const NEXT: Statement = {
   name: "sign-in-next",

@@ -4,15 +4,18 @@ import { dirname, join, resolve } from "node:path";
 import { leavesIn } from "../../config/documented-schema.ts";
 import { fileSchema } from "../../config/file-schema.ts";
 import { configurationSchema } from "../../config/schema.ts";
+import type { HostState } from "../../adapters/postgresql/hosts.ts";
 import { networkFileSystem } from "../../adapters/sqlite/file-system.ts";
 import { keyFileOf, readOrMakeKeyFile } from "../../config/keys.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import { databaseFile, secretFiles } from "../../config/storage-address.ts";
+import { readPostgresAddress } from "../../config/postgresql-address.ts";
+import { backendOf, databaseFile, secretFiles } from "../../config/storage-address.ts";
 import { isClearSmtp, isLoopback } from "../../config/value-forms.ts";
 import { createEvents } from "../../core/events.ts";
 import { callbackPath } from "../../interactions/trips.ts";
 import { createUpstream } from "../../upstream/upstream.ts";
 import { ConfigurationError, SignInError } from "../../core/errors.ts";
+import { adviceFor } from "../program/fault-advice.ts";
 import { unfinishedFiles } from "../program/new-file.ts";
 import { isOpenToAll, type Settings } from "../program/settings.ts";
 import type { ConfigFile } from "../server/config-file.ts";
@@ -218,6 +221,41 @@ const fileSystem: Check<LocalSubject> = {
   },
 };
 
+/** A host of PostgreSQL in words. */
+function describeHost({ host: { host, port }, answer }: HostState): string {
+  const name = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  if (answer === undefined) return `${name} does not answer`;
+  if (answer.isStandby) return `${name} is a standby`;
+  if (answer.isReadOnly) return `${name} takes no writes`;
+  const { history } = answer;
+  return `${name} is the primary${history === undefined ? "" : ` (timeline ${history.timeline})`}`;
+}
+
+const hosts: Check<LocalSubject> = {
+  id: "hosts",
+  async run({ configuration: { storage } }) {
+    const address = backendOf(storage) === "postgresql" ? readPostgresAddress(storage) : "";
+    if (typeof address === "string" || address.hosts.length < 2) return [];
+    const { Connections } = await import("../../adapters/postgresql/connection.ts");
+    const connections = await Connections.open(storage);
+    const states = await connections.states();
+    await connections.close();
+    const primaries = states.filter(({ answer }) => answer !== undefined && !answer.isReadOnly);
+    return [
+      finding("hosts_known", { hosts: states.map(describeHost).join(", ") }),
+      ...states.flatMap(({ host: { host, port }, reason }) =>
+        reason === undefined
+          ? []
+          : [finding("host_unreachable", { host: `${host}:${port}`, reason, advice: adviceFor({ reason }) })],
+      ),
+      // Hosts of one pooler are one server.
+      ...(address.wanted === "any" || primaries.length < 2
+        ? []
+        : [finding("hosts_split", { hosts: primaries.map(describeHost).join(", ") })]),
+    ];
+  },
+};
+
 export const localChecks: readonly Check<LocalSubject>[] = [
   files,
   fileSystem,
@@ -225,4 +263,5 @@ export const localChecks: readonly Check<LocalSubject>[] = [
   proxy,
   mail,
   providers,
+  hosts,
 ];

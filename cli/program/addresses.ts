@@ -9,6 +9,7 @@ import {
   DEFAULT_STORAGE,
   describeStore,
   isInMemory,
+  serversOf,
 } from "../../config/storage-address.ts";
 import { CommandFailure, misused } from "./command-failure.ts";
 import type { ReadVariable, CommandContext } from "./command.ts";
@@ -160,8 +161,8 @@ export function describeAddress({ storage, artifacts }: StorageAddress): string 
 /** Identifies the servers and files of a storage, independent of users and the working folder. */
 function identities({ storage, artifacts }: StorageAddress): string[] {
   const database = databaseFile(storage);
-  const main = database === undefined ? describeStore(storage) : resolve(database);
-  return artifacts === undefined ? [main] : [main, describeStore(artifacts)];
+  const main = database === undefined ? serversOf(storage) : [resolve(database)];
+  return artifacts === undefined ? [...main] : [...main, ...serversOf(artifacts)];
 }
 
 /** Whether two storages have a server or file in common. */

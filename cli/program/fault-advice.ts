@@ -23,7 +23,8 @@ export const ADVICE: Readonly<Record<string, string>> = {
   "53100": "PostgreSQL's disk is full: make room there.",
   "53200": "PostgreSQL is out of memory: give it more, or lower work_mem and the number of connections.",
   "57P03": "PostgreSQL is starting or stopping: try again in a moment.",
-  "25006": "This PostgreSQL is a standby and takes no writes: name the primary.",
+  "25006":
+    "This PostgreSQL is a standby, or takes no writes: name the primary, or all hosts of which one becomes the primary.",
   "08P01":
     "PgBouncer refuses the connection, and its log says why: it does not know the database or the user, has no connection left (max_client_conn), or waited too long for one (default_pool_size).",
   "42P05":

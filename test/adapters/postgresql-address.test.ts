@@ -1,5 +1,6 @@
 /** What the parameters of a PostgreSQL address do, with a server that speaks TLS and asks for passwords. */
 import { chmodSync, chownSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:net";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Client } from "pg";
@@ -111,6 +112,54 @@ describe("TLS", () => {
     ["cert_user", "localhost", CA, REFUSED],
   ])("%s at %s with %j: %s", async (user, host, query, expected) => {
     expect(await outcome(address(user, host, query))).toBe(expected);
+  });
+});
+
+/** Each at the port of the server. */
+const several = (user: string, hosts: readonly string[], query: Readonly<Record<string, string>>): string =>
+  address(user, hosts.join(`:${database.port},`), query);
+
+describe("several hosts", () => {
+  let silent: Server;
+  beforeAll(async () => {
+    silent = createServer((socket) => void socket.on("error", () => undefined).resume());
+    await new Promise<void>((resolve) => void silent.listen(Number(database.port), "127.0.0.2", resolve));
+  });
+  afterAll(async () => {
+    await new Promise((resolve) => void silent.close(resolve));
+  });
+
+  it.each([
+    ["the first refuses connections", "postgres", ["127.0.0.3", "127.0.0.1"], {}, "opened"],
+    ["the first never answers", "postgres", ["127.0.0.2", "127.0.0.1"], {}, "opened"],
+    ["the name of the first is unknown", "postgres", ["no.invalid", "127.0.0.1"], {}, "opened"],
+    ["TLS checks the name of each", "tls_user", ["127.0.0.1", "localhost"], CA, "opened"],
+    [
+      "none has a name of the certificate",
+      "tls_user",
+      ["127.0.0.1", "127.0.0.3"],
+      CA,
+      `${NO_USE} (ERR_TLS_CERT_ALTNAME_INVALID)`,
+    ],
+    ["none answers", "postgres", ["127.0.0.3", "127.0.0.4"], {}, `${NO_USE} (ECONNREFUSED)`],
+    ["any will do", "postgres", ["127.0.0.3", "127.0.0.1"], { target_session_attrs: "any" }, "opened"],
+  ])("%s: %s at %j with %j: %s [D-PG-5]", async (_what, user, hosts, query, expected) => {
+    expect(await outcome(several(user, hosts, query))).toBe(expected);
+  });
+
+  it("that take no writes are refused, unless the address takes any [D-PG-6]", async () => {
+    const url = new URL(await server.newDatabase());
+    const set = (text: string): Promise<unknown> =>
+      administrator.query(`ALTER DATABASE ${url.pathname.slice(1)} ${text}`);
+    await set("SET default_transaction_read_only = on");
+    const both = (query: string): string =>
+      `postgresql://postgres@127.0.0.1:${url.port},localhost:${url.port}${url.pathname}${query}`;
+    expect(await outcome(both(""))).toBe(`${NO_USE} (25006)`);
+    expect(await outcome(`${url.href}?target_session_attrs=read-write`)).toBe(`${NO_USE} (25006)`);
+    // No standby, and yet it refuses to create tables.
+    expect(await outcome(both("?target_session_attrs=primary"))).toBe(`${NO_USE} (25006)`);
+    await set("RESET default_transaction_read_only");
+    expect(await outcome(both("?target_session_attrs=primary"))).toBe("opened");
   });
 });
 

@@ -1,7 +1,8 @@
 import { type AddressInfo, createServer } from "node:net";
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { Client } from "pg";
-import { Connections, isTransient } from "../../adapters/postgresql/connection.ts";
+import { Connections } from "../../adapters/postgresql/connection.ts";
+import { isTransient } from "../../adapters/postgresql/faults.ts";
 import { openPostgres } from "../../adapters/postgresql/record-store.ts";
 import {
   COMMIT,

@@ -54,12 +54,12 @@ describe("doctor, without a server", () => {
     const child = start("cli/main.ts", { args: ["doctor"], cwd: folder });
     await expect(child.ended).resolves.toBe(0);
     expect(child.output()).toMatch(
-      /^ok {7}configuration: .*\n(?:ok {7}.*\n){17}0 problems, 0 warnings\.\n$/u,
+      /^ok {7}configuration: .*\n(?:ok {7}.*\n){18}0 problems, 0 warnings\.\n$/u,
     );
     const { code, lines, err } = await doctor(["--config", path]);
     expect({ code, err }).toEqual({ code: 0, err: "0 problems, 0 warnings.\n" });
     expect(lines.map(({ check, level }) => `${check} ${level}`)).toEqual(
-      "configuration files file-system secrets proxy mail providers storage redis clocks indexes history keys search deployments operators clients receivers"
+      "configuration files file-system secrets proxy mail providers hosts storage redis clocks indexes history keys search deployments operators clients receivers"
         .split(" ")
         .map((check) => `${check} ok`),
     );
@@ -183,6 +183,18 @@ describe("doctor, without a server", () => {
     expect(files).toEqual([
       "The file of password_file can be read by other users of this machine.",
       "The file of sslkey can be read by other users of this machine.",
+    ]);
+  });
+
+  it("names the hosts of PostgreSQL that don't answer [D-PG-3]", async () => {
+    const several = `postgresql://a:${PASSWORD}@127.0.0.1:9,127.0.0.1:10/x`;
+    const config = { deployments, storage: several, keys: { secrets: [SECRET] } };
+    const { code, wrong } = await doctor(["--config", write(config, "hosts.json")]);
+    expect(code).toBe(3);
+    expect(wrong.filter(({ check }) => check === "hosts").map(({ what }) => what)).toEqual([
+      "127.0.0.1:9 does not answer, 127.0.0.1:10 does not answer.",
+      "127.0.0.1:9 does not answer (ECONNREFUSED).",
+      "127.0.0.1:10 does not answer (ECONNREFUSED).",
     ]);
   });
 

@@ -12,6 +12,7 @@ import { createLogger } from "../../core/logger.ts";
 import { createSignInService } from "../../lib/service.ts";
 import { ADA, BOB, NEWS, type RunningService } from "../flows/running-service.ts";
 import { clientAt } from "../flows/clients.ts";
+import { freePorts } from "../examples/processes.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
 import { configFile, newPlace } from "./backup-stage.ts";
@@ -115,19 +116,20 @@ async function byDump(place: "here" | "elsewhere", more: Partial<Config> = {}): 
   };
 }
 
-/** A standby that lacks what was written last. */
+/** A standby that lacks what was written last. Its primary stands first in the address, and still answers. */
 async function byStandby(more: Partial<Config> = {}): Promise<Way> {
-  const storage = await postgres.newDatabase();
-  let after = storage;
+  const own = new URL(await postgres.newDatabase());
+  const port = await freePorts();
+  const storage = own.href.replace(own.host, `${own.host},${own.hostname}:${port}`);
+  const config = { storage, keys, ...more };
   return {
-    config: { storage, keys, ...more },
+    config,
     async save() {
-      const standby = await postgres.newStandby();
+      const standby = await postgres.newStandby(port);
       closing.push(() => standby.close());
       await standby.promote();
-      after = standby.at(storage);
     },
-    goBack: async () => ({ storage: after, keys, ...more }),
+    goBack: async () => config,
   };
 }
 

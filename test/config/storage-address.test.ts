@@ -1,6 +1,6 @@
 import { expect, it } from "@jest/globals";
 import { assert, constantFrom, property, string } from "fast-check";
-import { readPostgresAddress } from "../../config/postgresql-address.ts";
+import { type PostgresAddress, readPostgresAddress } from "../../config/postgresql-address.ts";
 import { readRedisAddress } from "../../config/redis-address.ts";
 import {
   addressForm,
@@ -53,9 +53,10 @@ it.each([
   expect(addressProblem("storage", address)).toMatch(problem);
 });
 
+const at = (host: string, port = 5432): Pick<PostgresAddress, "hosts"> => ({ hosts: [{ host, port }] });
 const POSTGRES = {
-  host: "db.example",
-  port: 5432,
+  ...at("db.example"),
+  wanted: "any",
   user: undefined,
   password: undefined,
   passwordFile: undefined,
@@ -73,11 +74,11 @@ it.each([
   ["postgresql://db.example", POSTGRES],
   [
     "postgres://u:p%40ss@[::1]:5433/a%20b",
-    { ...POSTGRES, host: "::1", port: 5433, user: "u", password: "p@ss", database: "a b" },
+    { ...POSTGRES, ...at("::1", 5433), user: "u", password: "p@ss", database: "a b" },
   ],
   [
     "postgresql://u@%2Fvar%2Frun%2Fpostgresql/x",
-    { ...POSTGRES, host: "/var/run/postgresql", user: "u", database: "x" },
+    { ...POSTGRES, ...at("/var/run/postgresql"), user: "u", database: "x" },
   ],
   [
     "postgresql://db.example?pool_size=25&password_file=/run/secrets/db",
@@ -100,16 +101,55 @@ it.each([
   ],
   [
     "postgresql://u:p@/x?host=/var/run/postgresql",
-    { ...POSTGRES, host: "/var/run/postgresql", user: "u", password: "p", database: "x" },
+    { ...POSTGRES, ...at("/var/run/postgresql"), user: "u", password: "p", database: "x" },
   ],
   [
     "postgresql:///x?host=/cloudsql/project:region:instance&port=5433",
-    { ...POSTGRES, host: "/cloudsql/project:region:instance", port: 5433, database: "x" },
+    { ...POSTGRES, ...at("/cloudsql/project:region:instance", 5433), database: "x" },
   ],
   [
     "postgresql://u@:5433/x?host=db.internal",
-    { ...POSTGRES, host: "db.internal", port: 5433, user: "u", database: "x" },
+    { ...POSTGRES, ...at("db.internal", 5433), user: "u", database: "x" },
   ],
+  [
+    "postgresql://a:5433,b.example,[::1]:5434/x",
+    {
+      ...POSTGRES,
+      hosts: [
+        { host: "a", port: 5433 },
+        { host: "b.example", port: 5432 },
+        { host: "::1", port: 5434 },
+      ],
+      wanted: "read-write",
+      database: "x",
+    },
+  ],
+  [
+    "postgresql://u:p,q@/x?host=/run/a,/run/b&port=5433",
+    {
+      ...POSTGRES,
+      hosts: [
+        { host: "/run/a", port: 5433 },
+        { host: "/run/b", port: 5433 },
+      ],
+      wanted: "read-write",
+      user: "u",
+      password: "p,q",
+      database: "x",
+    },
+  ],
+  [
+    "postgresql:///x?host=a,a&port=1,2&target_session_attrs=any",
+    {
+      ...POSTGRES,
+      hosts: [
+        { host: "a", port: 1 },
+        { host: "a", port: 2 },
+      ],
+      database: "x",
+    },
+  ],
+  ["postgresql://db.example?target_session_attrs=primary", { ...POSTGRES, wanted: "primary" }],
   ["postgresql://db.example?connect_timeout=10", { ...POSTGRES, connectTimeoutSeconds: 10 }],
   ["postgresql://db.example?connect_timeout=0", POSTGRES],
   [
@@ -166,6 +206,24 @@ it.each([
   ["postgresql:///x?host=/run&sslmode=verify-full", /^has TLS for a Unix socket/],
   ["postgresql://h:1/x?port=2", /^has two ports$/],
   ["postgresql://h/x?port=0", /^needs a `port` from 1 to 65535$/],
+  ["postgresql://h/x?port=", /^needs a `port` from 1 to 65535$/],
+  ["postgresql://a,b/x?port=1,2,3", /^needs one `port` for all hosts, or one for each$/],
+  ["postgresql://a,b/x?port=1,", /^needs a `port` from 1 to 65535$/],
+  ["postgresql://a:1,b/x?port=2", /^has two ports$/],
+  ["postgresql://a,b/x?host=c", /^has two hosts/],
+  ["postgresql://a,,b/x", /^has an empty name among its hosts$/],
+  ["postgresql://a,/x", /^has an empty name/],
+  ["postgresql:///x?host=a,", /^has an empty name/],
+  ["postgresql://a,:5433/x", /^has an empty name/],
+  ["postgresql://a,A:5432/x", /^has the same host twice$/],
+  [`postgresql://${"abcdefghi".split("").join(",")}/x`, /^has more than 8 hosts$/],
+  ["postgresql://a,/run/x?sslmode=verify-full", /^has an empty name/],
+  ["postgresql:///x?host=a,/run&sslmode=verify-full", /^has TLS for a Unix socket/],
+  ["postgresql://a,b/x?target_session_attrs=standby", /^needs a `target_session_attrs` of `read-write`, /],
+  ["postgresql://a,b/x?target_session_attrs=read-only", /^needs a `target_session_attrs`/],
+  ["postgresql://a,b/x?target_session_attrs=prefer-standby", /^needs a `target_session_attrs`/],
+  ["postgresql://a,b/x?target_session_attrs=toString", /^needs a `target_session_attrs`/],
+  ["postgresql://a,b/x?target_session_attrs=", /^needs a `target_session_attrs`/],
   ["postgresql://h/x#y", /^has a `#`/],
 ])("refuses %s", (text, problem) => {
   expect(addressProblem("storage", text)).toMatch(problem);
@@ -178,6 +236,11 @@ it.each([
   "postgresql://h:none/x",
   "postgresql://h h/x",
   "postgresql://u:%zz@h/x",
+  "postgresql://a,%zz/x",
+  "postgresql://a,b:none/x",
+  "postgresql://a,b:99999/x",
+  "postgresql://a,[::1/x",
+  "postgresql://a,b c/x",
 ])("refuses %s", (text) => {
   expect(addressProblem("storage", text)).toMatch(
     /^(?:is not a `postgresql:\/\/` URL|has a part in which a `%`)/,
@@ -235,6 +298,11 @@ const EXAMPLES = [
   ["sqlite:./sign-in.db", ["storage"], "sqlite:./sign-in.db"],
   ["postgresql://u:SECRET@db.example/x?pool_size=5", ["storage"], "postgresql://db.example/x"],
   ["postgresql://u:SECRET@/x?host=/run/pg", ["storage"], "postgresql:///x?host=/run/pg"],
+  [
+    "postgresql://u:SECRET@a.example:5432,[::1]:5433/x?sslmode=verify-full",
+    ["storage"],
+    "postgresql://a.example/x or postgresql://[::1]:5433/x",
+  ],
   ["mongodb://u:SECRET@a.example,b.example/x?tls=true", ["storage"], "mongodb://a.example,b.example/x"],
   ["mongodb+srv://u:SECRET@db.example/x", ["storage"], "mongodb+srv://db.example/x"],
   ["rediss://u:SECRET@[::1]:7000/3?prefix=a:", ["artifacts", "queue"], "rediss://[::1]:7000/3?prefix=a:"],
@@ -263,6 +331,7 @@ it("one table says for which keys an address can stand, and how it is named with
   expect(secretFiles("sqlite:./sign-in.db")).toEqual([]);
   expect(EXAMPLES.map(([address]) => backupTools(address)?.split(":", 1)[0])).toEqual([
     undefined,
+    "PostgreSQL",
     "PostgreSQL",
     "PostgreSQL",
     "MongoDB",

@@ -30,7 +30,8 @@ export interface OwnPostgres {
   resume(): void;
   /** Runs one of the programs of PostgreSQL, such as `pg_dump`. */
   run(program: string, args: readonly string[]): void;
-  newStandby(): Promise<Standby>;
+  /** @param port where it listens. Default: a free one. */
+  newStandby(port?: number): Promise<Standby>;
   close(): Promise<void>;
 }
 
@@ -49,6 +50,19 @@ function user(): { readonly uid?: number; readonly gid?: number } {
   return { uid: id("-u"), gid: id("-g") };
 }
 
+/** Runs one of the programs of PostgreSQL, such as `pg_dump`. */
+export function runProgram(cwd: string, program: string, args: readonly string[]): void {
+  execFileSync(join(programs(), program), args, { ...user(), cwd, stdio: "ignore" });
+}
+
+/** A folder that PostgreSQL may write to. */
+export function newServerFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "sign-in-postgres-"));
+  const { uid, gid } = user();
+  if (uid !== undefined && gid !== undefined) chownSync(folder, uid, gid);
+  return folder;
+}
+
 /** A process may have ended by itself meanwhile. */
 function signal(pid: number, name: NodeJS.Signals): void {
   try {
@@ -58,70 +72,46 @@ function signal(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-export async function openOwnPostgres(): Promise<OwnPostgres> {
-  const folder = mkdtempSync(join(tmpdir(), "sign-in-postgres-"));
-  const as = user();
-  if (as.uid !== undefined && as.gid !== undefined) chownSync(folder, as.uid, as.gid);
-  const data = join(folder, "data");
-  const port = await freePorts();
-  const run = (program: string, args: readonly string[]): void =>
-    void execFileSync(join(programs(), program), args, { ...as, cwd: folder, stdio: "ignore" });
-  run("initdb", ["-D", data, "-U", "postgres", "-A", "trust", "-N"]);
-  const url = (database: string, at = port): string => `postgresql://postgres@127.0.0.1:${at}/${database}`;
-  const settings = [
-    "listen_addresses=127.0.0.1",
-    `unix_socket_directories=${folder}`,
-    "max_connections=200",
-    "shared_buffers=64MB",
-  ];
-  let child: ChildProcess | undefined;
+/** A server with its processes. */
+export interface PostgresServer {
+  readonly port: number;
+  url(database: string): string;
+  start(): Promise<void>;
+  /** SIGKILL, for all its processes. */
+  kill(): Promise<void>;
+  pause(): void;
+  resume(): void;
+  /** Waits until this condition in SQL holds. */
+  until(condition: string): Promise<void>;
+  /** The answer to an expression in SQL; `undefined` while there is none. */
+  ask(expression: string): Promise<unknown>;
+}
 
-  /** The answer of a server; `undefined` while there is none. */
-  async function ask(at: number, text: string): Promise<unknown> {
-    const client = new Client({ connectionString: url("postgres", at), connectionTimeoutMillis: 1_000 });
+/** @param data made by `initdb` or `pg_basebackup`, in `folder`. */
+export function serverAt(folder: string, data: string, port: number): PostgresServer {
+  let child: ChildProcess | undefined;
+  const url = (database: string): string => `postgresql://postgres@127.0.0.1:${port}/${database}`;
+
+  async function ask(expression: string): Promise<unknown> {
+    const client = new Client({ connectionString: url("postgres"), connectionTimeoutMillis: 1_000 });
+    client.on("error", () => undefined);
     try {
       await client.connect();
-      const { rows } = await client.query<{ answer: unknown }>(`SELECT ${text} AS answer`);
-      await client.end();
+      const { rows } = await client.query<{ answer: unknown }>(`SELECT ${expression} AS answer`);
       return rows[0]?.answer;
     } catch {
       return undefined;
+    } finally {
+      await client.end().catch(() => undefined);
     }
   }
 
-  async function until(at: number, text: string): Promise<void> {
+  async function until(condition: string): Promise<void> {
     const end = performance.now() + 30_000;
-    while ((await ask(at, text)) !== true) {
-      if (performance.now() > end) throw new Error(`PostgreSQL does not get so far: ${text}`);
+    while ((await ask(condition)) !== true) {
+      if (performance.now() > end) throw new Error(`PostgreSQL does not get so far: ${condition}`);
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
-  }
-
-  async function launch(where: string, at: number): Promise<ChildProcess> {
-    const options = ["-D", where, "-p", String(at), ...settings.flatMap((each) => ["-c", each])];
-    const launched = spawn(join(programs(), "postgres"), options, { ...as, cwd: folder, stdio: "ignore" });
-    await until(at, "true");
-    return launched;
-  }
-
-  async function start(): Promise<void> {
-    child = await launch(data, port);
-  }
-
-  async function newStandby(): Promise<Standby> {
-    const own = join(folder, `standby-${randomUUID()}`);
-    const at = await freePorts();
-    run("pg_basebackup", ["-D", own, "-d", url("postgres"), "-R", "-X", "stream", "-c", "fast", "-N"]);
-    await launch(own, at);
-    return {
-      at: (address) => address.replace(`:${port}/`, `:${at}/`),
-      async promote() {
-        const written = String(await ask(port, "pg_current_wal_lsn()::text"));
-        await until(at, `pg_last_wal_replay_lsn() >= '${written}'`);
-        run("pg_ctl", ["-D", own, "promote", "-w"]);
-      },
-      close: async () => run("pg_ctl", ["-D", own, "stop", "-m", "immediate", "-w"]),
-    };
   }
 
   /** The server and its processes, one for each connection. They are not a process group. */
@@ -131,32 +121,32 @@ export async function openOwnPostgres(): Promise<OwnPostgres> {
     return [child.pid, ...children.split(" ").filter(Boolean).map(Number)];
   }
 
-  async function kill(): Promise<void> {
-    const ending = child;
-    if (ending === undefined) return;
-    const all = processes();
-    child = undefined;
-    await new Promise((resolve) => {
-      ending.once("exit", resolve);
-      for (const pid of all) signal(pid, "SIGKILL");
-    });
-  }
-
-  await start();
-  let databases = 0;
   return {
-    folder,
-    start,
-    kill,
-    run,
-    newStandby,
-    async newDatabase() {
-      const name = `test_${(databases += 1)}`;
-      const client = new Client({ connectionString: url("postgres") });
-      await client.connect();
-      await client.query(`CREATE DATABASE ${name}`);
-      await client.end();
-      return url(name);
+    port,
+    url,
+    ask,
+    until,
+    async start() {
+      const settings = [
+        "listen_addresses=127.0.0.1",
+        `unix_socket_directories=${folder}`,
+        "max_connections=200",
+        "shared_buffers=64MB",
+        "wal_retrieve_retry_interval=100ms",
+      ];
+      const options = ["-D", data, "-p", String(port), ...settings.flatMap((each) => ["-c", each])];
+      child = spawn(join(programs(), "postgres"), options, { ...user(), cwd: folder, stdio: "ignore" });
+      await until("true");
+    },
+    async kill() {
+      const ending = child;
+      if (ending === undefined) return;
+      const all = processes();
+      child = undefined;
+      await new Promise((resolve) => {
+        ending.once("exit", resolve);
+        for (const pid of all) signal(pid, "SIGKILL");
+      });
     },
     pause() {
       for (const pid of processes()) standStill(pid);
@@ -164,8 +154,58 @@ export async function openOwnPostgres(): Promise<OwnPostgres> {
     resume() {
       for (const pid of processes()) signal(pid, "SIGCONT");
     },
+  };
+}
+
+/** Makes the data of a standby of a server. */
+export function copyServer(server: PostgresServer, folder: string, data: string): void {
+  const options = ["-D", data, "-d", server.url("postgres"), "-R", "-X", "stream", "-c", "fast", "-N"];
+  runProgram(folder, "pg_basebackup", options);
+}
+
+export async function openOwnPostgres(): Promise<OwnPostgres> {
+  const folder = newServerFolder();
+  const data = join(folder, "data");
+  const run = (program: string, args: readonly string[]): void => runProgram(folder, program, args);
+  run("initdb", ["-D", data, "-U", "postgres", "-A", "trust", "-N"]);
+  const server = serverAt(folder, data, await freePorts());
+
+  async function newStandby(port?: number): Promise<Standby> {
+    const own = join(folder, `standby-${randomUUID()}`);
+    copyServer(server, folder, own);
+    const standby = serverAt(folder, own, port ?? (await freePorts()));
+    await standby.start();
+    return {
+      at: (address) => address.replace(`:${server.port}/`, `:${standby.port}/`),
+      async promote() {
+        const written = String(await server.ask("pg_current_wal_lsn()::text"));
+        await standby.until(`pg_last_wal_replay_lsn() >= '${written}'`);
+        run("pg_ctl", ["-D", own, "promote", "-w"]);
+      },
+      close: () => standby.kill(),
+    };
+  }
+
+  await server.start();
+  let databases = 0;
+  return {
+    folder,
+    run,
+    newStandby,
+    start: () => server.start(),
+    kill: () => server.kill(),
+    pause: () => server.pause(),
+    resume: () => server.resume(),
+    async newDatabase() {
+      const name = `test_${(databases += 1)}`;
+      const client = new Client({ connectionString: server.url("postgres") });
+      await client.connect();
+      await client.query(`CREATE DATABASE ${name}`);
+      await client.end();
+      return server.url(name);
+    },
     async close() {
-      await kill();
+      await server.kill();
       rmSync(folder, { recursive: true, force: true });
     },
   };
