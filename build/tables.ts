@@ -16,6 +16,9 @@ import { AUDIT_ACTIONS } from "../records/audit/actions.ts";
 import { CHECKS, FINDINGS } from "../cli/doctor/findings.ts";
 import { ADVICE } from "../cli/program/fault-advice.ts";
 import {
+  CLIENT_ENDPOINTS,
+  type ClientEndpoint,
+  CLIENTS,
   ENDPOINTS,
   type TokenEndpoint,
   type TokenKind,
@@ -163,6 +166,14 @@ export const securityPage: Page = pageWithTables("docs/security.md", () => ({
       );
       return [title as string].concat(answers);
     }),
+  ),
+  "clients at endpoints": table(
+    ["Client", ...Object.values(CLIENT_ENDPOINTS).map(({ title }) => title), "With DPoP"],
+    Object.values(CLIENTS).map(({ title, proof, ...verdicts }) => [
+      title,
+      ...Object.keys(CLIENT_ENDPOINTS).map((endpoint) => verdicts[endpoint as ClientEndpoint]),
+      proof,
+    ]),
   ),
   limits: table(
     ["Limit", "What it counts", "For each", "Default", "Successes count"],

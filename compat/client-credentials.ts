@@ -160,10 +160,10 @@ export async function requireProfile(
   place: FapiPlace,
   { deployment }: EndpointExchange,
   client: ClientRecord | undefined,
-  fields: Fields,
+  fields?: Fields,
 ): Promise<void> {
   const rules = await profileRules(client);
-  const parameter = (name: string): string | undefined => fields.one(name);
+  const parameter = (name: string): string | undefined => fields?.one(name);
   const broken = rules?.brokenRule(place, { deployment: deployment.kind, parameter });
   if (broken !== undefined) throw badRequest(broken.error, broken.message);
 }

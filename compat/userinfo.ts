@@ -5,6 +5,7 @@ import { DOCUMENTED_FIELDS } from "../accounts/profile-fields.ts";
 import { isCurrent } from "../provider/account.ts";
 import { openedFields } from "../provider/grants/grant.ts";
 import type { ProviderServices } from "../provider/services.ts";
+import { requireProfile } from "./client-credentials.ts";
 import { badRequest, type EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, Handler } from "./exchange.ts";
 import { queryFields } from "./form-fields.ts";
@@ -77,6 +78,7 @@ export function bearer(
     ]);
     // Comes before every check: the client's registration decides which status an error gets.
     if (client !== undefined && !client.disabled) exchange.client = client;
+    await requireProfile("token", exchange, exchange.client);
     if (authorization === undefined) throw invalidRequest("the Authorization header is missing");
     if (token === undefined || (bound !== undefined && !proofs.isOn(exchange.client)))
       throw invalidRequest("the Authorization header is malformed");

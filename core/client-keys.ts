@@ -2,11 +2,11 @@
 import { createPublicKey } from "node:crypto";
 import { ownValue } from "./untrusted-keys.ts";
 
-/** The algorithms of assertions. */
-export const ASSERTION_ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"] as const;
+/** The algorithms of assertions. `Ed25519` (RFC 9864) and `EdDSA` name the same one here. */
+export const ASSERTION_ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA", "Ed25519"] as const;
 
 /** The algorithms of DPoP proofs, as metadata lists them. */
-export const PROOF_ALGORITHMS = ["ES256", "EdDSA", "PS256", "RS256"] as const;
+export const PROOF_ALGORITHMS = ["ES256", "EdDSA", "Ed25519", "PS256", "RS256"] as const;
 
 export const MAX_KEYS = 10;
 const MIN_RSA_BITS = 2048;
@@ -22,7 +22,7 @@ const KEY_TYPES: Readonly<
 > = {
   RSA: { members: ["n", "e"], algorithms: ["RS256", "PS256"] },
   EC: { members: ["crv", "x", "y"], crv: "P-256", algorithms: ["ES256"] },
-  OKP: { members: ["crv", "x"], crv: "Ed25519", algorithms: ["EdDSA"] },
+  OKP: { members: ["crv", "x"], crv: "Ed25519", algorithms: ["EdDSA", "Ed25519"] },
 };
 
 /** Whether a client's key verifies signatures of this algorithm. */

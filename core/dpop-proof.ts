@@ -160,10 +160,14 @@ function keep(keys: ImportedKeys, thumbprint: string, key: KeyObject): void {
   keys.set(thumbprint, key);
 }
 
-/** How each algorithm verifies a signature (RFC 7518 section 3, RFC 8037 section 3.1). */
+const isSignedWithEd25519 = (key: KeyObject, signed: Buffer, signature: Buffer): boolean =>
+  verify(null, signed, key, signature);
+
+/** How each algorithm verifies a signature (RFC 7518 section 3, RFC 8037 section 3.1, RFC 9864 section 2.2). */
 const VERIFY: Readonly<Record<string, (key: KeyObject, signed: Buffer, signature: Buffer) => boolean>> = {
   ES256: (key, signed, signature) => verify("sha256", signed, { key, dsaEncoding: "ieee-p1363" }, signature),
-  EdDSA: (key, signed, signature) => verify(null, signed, key, signature),
+  EdDSA: isSignedWithEd25519,
+  Ed25519: isSignedWithEd25519,
   PS256: (key, signed, signature) =>
     verify("sha256", signed, { key, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: 32 }, signature),
   RS256: (key, signed, signature) => verify("sha256", signed, key, signature),

@@ -1,6 +1,7 @@
 /**
- * What the FAPI 2.0 Security Profile (Final) asks of clients with `profile: "fapi2"` and of their requests, with the section beside
- * each rule. Loaded with the first of these clients.
+ * What the FAPI 2.0 Security Profile (Final, February 2025) asks of clients with `profile: "fapi2"` and of their requests, with the
+ * section beside each rule: 5.3.1 General, 5.3.2.1 General requirements of authorization servers, 5.3.2.2 Authorization code flow,
+ * 5.4.1 General requirements of cryptography and secrets. Loaded with the first of these clients.
  *
  * What holds for every client has no rule here: metadata, `private_key_jwt` without a fetch, one use of a code, no redirect with 307
  * and `iss` in each answer (5.3.2.1, 5.3.2.2). Codes live 60 seconds at most: see `timesToLive` of `provider/provider.ts`.
@@ -12,7 +13,8 @@ import { type KindOfClient, problem, type SettingProblem } from "./client-kinds.
 /** Of ID tokens, JWTs for APIs and assertions (section 5.4.1). `EdDSA` is Ed25519. */
 export const SIGNATURES = ["PS256", "ES256", "EdDSA"] as const satisfies readonly IdTokenAlgorithm[];
 
-const isSignature = (alg: unknown): boolean => SIGNATURES.some((each) => each === alg);
+/** @param alg of a token, an assertion or a key; `Ed25519` is the newer name of the same algorithm (RFC 9864). */
+const isSignature = (alg: unknown): boolean => alg === "Ed25519" || SIGNATURES.some((each) => each === alg);
 
 /** The settings of a new client that names none. @param algorithms with which the service signs. */
 export function fapiDefaults({ people }: KindOfClient, algorithms: readonly unknown[]): ClientChanges {
@@ -96,7 +98,7 @@ export function fapiProblems(
 }
 
 /** Where a request of the client is. */
-export type FapiPlace = "authorization" | "pushed" | "credentials";
+export type FapiPlace = "authorization" | "pushed" | "credentials" | "token";
 
 /** A request of the client. */
 export interface FapiRequest {
@@ -115,7 +117,7 @@ interface RequestRule {
 const REQUEST_RULES: readonly RequestRule[] = [
   {
     section: "5.3.2.1: the issuer is the audience of assertions, and the oauth2 deployment has none",
-    at: ["authorization", "credentials"],
+    at: ["authorization", "credentials", "token"],
     error: "invalid_client",
     message: "this client is known at the openid deployment only",
     isWrong: ({ deployment }) => deployment === "oauth2",

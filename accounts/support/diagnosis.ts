@@ -6,11 +6,11 @@ import type { Configuration } from "../../config/configuration.ts";
 import { seconds } from "../../core/clock.ts";
 import type { AuditAction } from "../../records/audit/actions.ts";
 import type { AuditRecord } from "../../records/audit/audit-event.ts";
-import type { AccountRecord, ClientRecord } from "../../records/directory/directory.ts";
+import type { AccountRecord, ApiRecord, ClientRecord } from "../../records/directory/directory.ts";
 import { recipientHash } from "../../records/people/outbox.ts";
 import { failureSubject } from "../../records/people/sign-ins.ts";
 import { isDisabled } from "../account.ts";
-import { hasSecondFactor, needsSecondFactor } from "../factors/factor.ts";
+import { hasSecondFactor, needsSecondFactor, wantsFactor } from "../factors/factor.ts";
 import { FAILURES_BEFORE_LIMIT } from "../limits/password-check.ts";
 import { domainOf, namesOf, normalName } from "../names.ts";
 import { onlyProvider } from "../providers.ts";
@@ -37,6 +37,8 @@ interface Patient {
   readonly owned: OwnedWays;
   /** The clients of the services that the account is assigned to. */
   readonly clients: readonly ClientRecord[];
+  /** The APIs of these services. */
+  readonly apis: readonly ApiRecord[];
 }
 
 /** Records of the audit in which the last sign-in is looked for: failures stand between. */
@@ -96,10 +98,12 @@ const CHECKS: Readonly<
     const longest = full.toSorted((one, other) => other.endsIn - one.endsIn)[0];
     return longest && { detail: { limit: longest.limit, until: seconds(clock) + longest.endsIn } };
   },
-  factor_required({ account, clients }, { configuration }) {
+  factor_required({ account, clients, apis }, { configuration }) {
     if (hasSecondFactor(account)) return undefined;
     const client = clients.find(needsFactorAt(configuration));
-    return client && { detail: aboutClient(client) };
+    if (client !== undefined) return { detail: aboutClient(client) };
+    const api = apis.find(wantsFactor);
+    return api && { detail: { api: api.identifier, service: api.service } };
   },
   address_unconfirmed: ({ account }) => (account.email_verified ? undefined : {}),
   async mail_refused({ account }, { sealer, storage }) {
@@ -160,9 +164,11 @@ export async function diagnosisOf(
   account: AccountRecord,
   owned: OwnedWays,
 ): Promise<Diagnosis> {
-  const all = await services.storage.directory.listClients();
-  const clients = all.filter(({ service }) => service !== null && Object.hasOwn(account.services, service));
-  const patient = { account, owned, clients };
+  const { directory } = services.storage;
+  const isTheirs = ({ service }: { readonly service: string | null }): boolean =>
+    service !== null && Object.hasOwn(account.services, service);
+  const [clients, apis] = await Promise.all([directory.listClients(), directory.listApis()]);
+  const patient = { account, owned, clients: clients.filter(isTheirs), apis: apis.filter(isTheirs) };
   const checks: SignInCheck[] = [];
   for (const code of SIGN_IN_CHECKS) {
     if (code === "clear") continue;

@@ -101,7 +101,7 @@ const pair = async (): Promise<Pair> => {
 
 const refusal = (error: string): readonly [number, string] => [
   401,
-  `DPoP error="${error}", algs="ES256 EdDSA PS256 RS256", resource_metadata="${METADATA}"`,
+  `DPoP error="${error}", algs="ES256 EdDSA Ed25519 PS256 RS256", resource_metadata="${METADATA}"`,
 ];
 
 const at = (path: string, method = "GET"): Response | undefined =>
@@ -310,7 +310,7 @@ describe("the metadata", () => {
       resource: ARTICLES,
       authorization_servers: [running.openid],
       bearer_methods_supported: ["header"],
-      dpop_signing_alg_values_supported: ["ES256", "EdDSA", "PS256", "RS256"],
+      dpop_signing_alg_values_supported: ["ES256", "EdDSA", "Ed25519", "PS256", "RS256"],
       scopes_supported: ["read", "write"],
     });
     expect(at("/.well-known/oauth-protected-resource/v1", "OPTIONS")?.status).toBe(204);

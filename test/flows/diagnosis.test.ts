@@ -12,6 +12,7 @@ import { beforeTests } from "../closing.ts";
 import { linkIn } from "../interactions/self-service.ts";
 import { newStorage } from "../servers/storage.ts";
 import { clientAt, signIn } from "./clients.ts";
+import { API } from "./sample-apis.ts";
 import {
   ADA,
   BOB,
@@ -175,6 +176,19 @@ const CASES: readonly Case[] = [
       return person;
     },
     { detail: { client: "vault", service: "2" } },
+    true,
+  ],
+  [
+    "factor_required",
+    async () => {
+      const person = await somebody();
+      const demanding = { ...API, service: "4", introspection: [], second_factor: "required" } as const;
+      await running.service.directory.services.put("4", { name: "Archive" }, BY);
+      await running.service.directory.apis.put("https://archive.example", demanding, BY);
+      await running.service.accounts.assign(person.sub, "4", null, BY);
+      return person;
+    },
+    { detail: { api: "https://archive.example", service: "4" } },
     true,
   ],
   ["address_unconfirmed", () => somebody({ email_verified: false }), { detail: {} }, true],

@@ -60,7 +60,7 @@ describe("the discovery document", () => {
         "private_key_jwt",
         "none",
       ],
-      token_endpoint_auth_signing_alg_values_supported: ["RS256", "PS256", "ES256", "EdDSA"],
+      token_endpoint_auth_signing_alg_values_supported: ["RS256", "PS256", "ES256", "EdDSA", "Ed25519"],
       id_token_signing_alg_values_supported: ["RS256", "PS256", "ES256", "EdDSA"],
       authorization_response_iss_parameter_supported: true,
       backchannel_logout_supported: true,

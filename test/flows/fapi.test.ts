@@ -4,12 +4,13 @@ import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { type CryptoKey, decodeJwt, decodeProtectedHeader, exportJWK, generateKeyPair, SignJWT } from "jose";
 import * as oauth from "oauth4webapi";
 import * as client from "openid-client";
-import { newProof, send, type TestAnswer } from "../../testing/test-client.ts";
+import { newProof, PATHS, send, type TestAnswer } from "../../testing/test-client.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { signIn } from "./clients.ts";
 import { athOf, makeProof, newProofKey, type ProofKey } from "./proof-maker.ts";
 import { API, VIDEOS } from "./sample-apis.ts";
 import { useService } from "./running-service.ts";
+import { CLIENT_ENDPOINTS, type ClientEndpoint, clientError } from "../hostile/token-table.ts";
 
 const ADDRESS = "https://fapi.example/callback";
 const ALGORITHMS = ["PS256", "ES256", "EdDSA", "RS256"] as const;
@@ -226,7 +227,7 @@ describe("a request of a client with profile: fapi2", () => {
     expect(outcome(token)).toEqual([401, "invalid_client"]);
   });
 
-  it("gets a code for its key, tokens for a proof with a nonce, and no rotation (5.3.2.1) [D-FAPI-4, D-FAPI-5]", async () => {
+  it("gets a code for its key, tokens for a proof with a nonce, and no rotation (5.3.2.1) [D-FAPI-4, D-FAPI-5, D-FAPI-10]", async () => {
     const answer = await redirected();
     expect([answer.get("state"), answer.get("iss")]).toEqual(["s", running.openid]);
     const code = answer.get("code");
@@ -248,6 +249,12 @@ describe("a request of a client with profile: fapi2", () => {
     expect(bearer.status).toBe(401);
     const dpop = await makeProof(mine, { htm: "GET", htu: address, ath: athOf(token) });
     expect((await send(address, { headers: { authorization: `DPoP ${token}`, dpop } })).status).toBe(200);
+    for (const path of Object.values(PATHS.oauth2)) {
+      const htu = `${running.oauth2}${path}`;
+      const proof = await makeProof(mine, { htm: "GET", htu, ath: athOf(token) });
+      const headers = { authorization: `DPoP ${token}`, dpop: proof };
+      expect(outcome(await send(`${htu}?client_id=bank`, { headers }))).toEqual([401, "invalid_client"]);
+    }
     // A code counts once, and ends what came of it (5.3.2.2).
     expect(outcome(await exchange(code))).toEqual([400, "invalid_grant"]);
   });
@@ -263,6 +270,20 @@ describe("a request of a client with profile: fapi2", () => {
     const redirect = await send(addressOf(body["request_uri"]), { redirect: "manual" });
     expect([302, 303]).toContain(redirect.status);
   });
+});
+
+it.each(
+  (["bank", "robot"] as const).flatMap((name) =>
+    (Object.keys(CLIENT_ENDPOINTS) as ClientEndpoint[]).map((endpoint) => [name, endpoint] as const),
+  ),
+)("the client %s at %s [D-FAPI-12]", async (client_id, endpoint) => {
+  const { path, form } = CLIENT_ENDPOINTS[endpoint];
+  const sent = { client_id, redirect_uri: ADDRESS, ...form };
+  const answer =
+    endpoint === "authorization"
+      ? await send(`${running.openid}${path}?${new URLSearchParams(sent)}`, { redirect: "manual" })
+      : await post(path, { ...sent, client_assertion: await assertion({}, "PS256", client_id) }, null);
+  expect(answer.body["error"]).toBe(clientError(client_id, endpoint));
 });
 
 /** A token request of the machine. */
@@ -284,37 +305,40 @@ it("a machine with it needs an assertion for the issuer and DPoP, and its JWTs a
 });
 
 describe("real clients", () => {
-  it.each(["PS256", "ES256"])("openid-client signs in with %s, DPoP and PAR [D-FAPI-7]", async (alg) => {
-    const config = await client.discovery(
-      new URL(running.openid),
-      "bank",
-      undefined,
-      client.PrivateKeyJwt(keys.get(alg)!.privateKey),
-      { execute: [client.allowInsecureRequests] },
-    );
-    expect(config.serverMetadata()).toMatchObject({
-      dpop_signing_alg_values_supported: expect.any(Array),
-      authorization_response_iss_parameter_supported: true,
-      code_challenge_methods_supported: ["S256"],
-    });
-    const DPoP = client.getDPoPHandle(config, await client.randomDPoPKeyPair());
-    const pkceCodeVerifier = client.randomPKCECodeVerifier();
-    const parameters = {
-      redirect_uri: ADDRESS,
-      scope: "openid",
-      code_challenge: await client.calculatePKCECodeChallenge(pkceCodeVerifier),
-      code_challenge_method: "S256",
-    };
-    await browser.get(await client.buildAuthorizationUrlWithPAR(config, parameters, { DPoP }));
-    const checks = { pkceCodeVerifier };
-    const tokens = await client.authorizationCodeGrant(config, browser.location!, checks, undefined, {
-      DPoP,
-    });
-    const { sub } = running.ada;
-    expect(await client.fetchUserInfo(config, tokens.access_token, sub, { DPoP })).toMatchObject({ sub });
-    const next = await client.refreshTokenGrant(config, tokens.refresh_token ?? "", undefined, { DPoP });
-    expect(next.refresh_token ?? tokens.refresh_token).toBe(tokens.refresh_token);
-  });
+  it.each(["PS256", "ES256", "EdDSA"])(
+    "openid-client signs in with %s, DPoP and PAR [D-FAPI-7, D-FAPI-11]",
+    async (alg) => {
+      const config = await client.discovery(
+        new URL(running.openid),
+        "bank",
+        undefined,
+        client.PrivateKeyJwt(keys.get(alg)!.privateKey),
+        { execute: [client.allowInsecureRequests] },
+      );
+      expect(config.serverMetadata()).toMatchObject({
+        dpop_signing_alg_values_supported: expect.any(Array),
+        authorization_response_iss_parameter_supported: true,
+        code_challenge_methods_supported: ["S256"],
+      });
+      const DPoP = client.getDPoPHandle(config, await client.randomDPoPKeyPair());
+      const pkceCodeVerifier = client.randomPKCECodeVerifier();
+      const parameters = {
+        redirect_uri: ADDRESS,
+        scope: "openid",
+        code_challenge: await client.calculatePKCECodeChallenge(pkceCodeVerifier),
+        code_challenge_method: "S256",
+      };
+      await browser.get(await client.buildAuthorizationUrlWithPAR(config, parameters, { DPoP }));
+      const checks = { pkceCodeVerifier };
+      const tokens = await client.authorizationCodeGrant(config, browser.location!, checks, undefined, {
+        DPoP,
+      });
+      const { sub } = running.ada;
+      expect(await client.fetchUserInfo(config, tokens.access_token, sub, { DPoP })).toMatchObject({ sub });
+      const next = await client.refreshTokenGrant(config, tokens.refresh_token ?? "", undefined, { DPoP });
+      expect(next.refresh_token ?? tokens.refresh_token).toBe(tokens.refresh_token);
+    },
+  );
 
   it("oauth4webapi gets a JWT for an API, for a machine [D-FAPI-6, D-FAPI-7]", async () => {
     const insecure = { [oauth.allowInsecureRequests]: true };

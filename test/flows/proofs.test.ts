@@ -12,7 +12,7 @@ let other: ProofKey;
 const keys = new Map<string, ProofKey>();
 
 beforeAll(async () => {
-  for (const alg of ["ES256", "EdDSA", "PS256", "RS256", "ES384", "RS512"])
+  for (const alg of ["ES256", "EdDSA", "Ed25519", "PS256", "RS256", "ES384", "RS512"])
     keys.set(alg, await newProofKey(alg));
   [mine, other] = await Promise.all([newProofKey(), newProofKey()]);
   await running.service.clients.register(APP);
@@ -209,7 +209,7 @@ describe.each([...ISSUING, ...TAKING])("%s", (where, begin) => {
   function expectChallenge({ headers }: TestAnswer, error: string): void {
     if (!isTaking) return expect(headers.get("www-authenticate")).toBeNull();
     expect(headers.get("www-authenticate")).toBe(
-      `DPoP realm="sign-in-service", error="${error}", algs="ES256 EdDSA PS256 RS256"`,
+      `DPoP realm="sign-in-service", error="${error}", algs="ES256 EdDSA Ed25519 PS256 RS256"`,
     );
   }
 
@@ -291,17 +291,20 @@ describe.each(TAKING)("a bound token at %s", (_where, begin) => {
 });
 
 describe("a proof", () => {
-  it.each(["ES256", "EdDSA", "PS256", "RS256"])("is signed with %s [D-DPOP-3]", async (alg) => {
-    const place = await tokenPlace("openid")();
-    const key = keys.get(alg) ?? mine;
-    const { status, body } = await place.send({ dpop: await makeProof(key, right(place)) });
-    expect([status, body["token_type"]]).toEqual([200, "DPoP"]);
-    const token = String(body["access_token"]);
-    const address = `${running.openid}/resources/userinfo`;
-    const dpop = await makeProof(key, { htm: "GET", htu: address, ath: athOf(token) });
-    const headers = { authorization: `DPoP ${token}`, dpop };
-    expect((await send(`${address}?client_id=news`, { headers })).status).toBe(200);
-  });
+  it.each(["ES256", "EdDSA", "Ed25519", "PS256", "RS256"])(
+    "is signed with %s [D-DPOP-3, D-DPOP-30]",
+    async (alg) => {
+      const place = await tokenPlace("openid")();
+      const key = keys.get(alg) ?? mine;
+      const { status, body } = await place.send({ dpop: await makeProof(key, right(place)) });
+      expect([status, body["token_type"]]).toEqual([200, "DPoP"]);
+      const token = String(body["access_token"]);
+      const address = `${running.openid}/resources/userinfo`;
+      const dpop = await makeProof(key, { htm: "GET", htu: address, ath: athOf(token) });
+      const headers = { authorization: `DPoP ${token}`, dpop };
+      expect((await send(`${address}?client_id=news`, { headers })).status).toBe(200);
+    },
+  );
 
   it("may have a jti of 256 characters, and counts once [D-DPOP-7]", async () => {
     const place = await tokenPlace("openid")();

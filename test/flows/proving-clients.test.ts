@@ -68,54 +68,56 @@ async function visit(address: URL, browser = news.browser({ stopAt: [CALLBACK, .
   return browser.location!;
 }
 
-// It signs with Ed25519 keys as `Ed25519`, not as `EdDSA`, which is what discovery lists.
-describe.each(["ES256", "PS256", "RS256"])("openid-client with a %s key", (alg) => {
-  it.each([true, false])("pushes %s, signs in, reads userinfo and refreshes [D-DPOP-12]", async (pushes) => {
-    const config = await client.discovery(
-      new URL(running.openid),
-      APP.client_id,
-      undefined,
-      client.None(),
-      local,
-    );
-    const keys = await client.randomDPoPKeyPair(alg);
-    const DPoP = client.getDPoPHandle(config, keys);
-    const pkceCodeVerifier = client.randomPKCECodeVerifier();
-    const parameters = {
-      redirect_uri: APP.redirect_uris[0] ?? "",
-      scope: "openid",
-      code_challenge: await client.calculatePKCECodeChallenge(pkceCodeVerifier),
-      code_challenge_method: "S256",
-    };
-    const address = pushes
-      ? await client.buildAuthorizationUrlWithPAR(config, parameters, { DPoP })
-      : client.buildAuthorizationUrl(config, { ...parameters, dpop_jkt: await DPoP.calculateThumbprint() });
-    const location = await visit(address);
-    const tokens = await client.authorizationCodeGrant(config, location, { pkceCodeVerifier }, undefined, {
-      DPoP,
-    });
-    // The library writes it in small letters.
-    expect(tokens.token_type).toBe("dpop");
-    const sub = running.ada.sub;
-    expect(await client.fetchUserInfo(config, tokens.access_token, sub, { DPoP })).toMatchObject({ sub });
-    const next = await client.refreshTokenGrant(config, tokens.refresh_token ?? "", undefined, { DPoP });
-    const documented = new URL(`${running.openid}/resources/userinfo?client_id=${APP.client_id}`);
-    const answer = await client.fetchProtectedResource(
-      config,
-      next.access_token,
-      documented,
-      "GET",
-      undefined,
-      undefined,
-      { DPoP },
-    );
-    expect(await answer.json()).toEqual({ sub, email: ADA.email });
-    await expect(client.refreshTokenGrant(config, next.refresh_token ?? "")).rejects.toMatchObject({
-      error: "invalid_grant",
-    });
-    const { refreshed } = await moduleIn<Documented>("docs/high-security.md 2", ".cache/proving-clients");
-    expect(await refreshed(config, keys, next.refresh_token ?? "", sub)).toMatchObject({ sub });
-  });
+describe.each(["ES256", "Ed25519", "PS256", "RS256"])("openid-client with a %s key", (alg) => {
+  it.each([true, false])(
+    "pushes %s, signs in, reads userinfo and refreshes [D-DPOP-12, D-DPOP-30]",
+    async (pushes) => {
+      const config = await client.discovery(
+        new URL(running.openid),
+        APP.client_id,
+        undefined,
+        client.None(),
+        local,
+      );
+      const keys = await client.randomDPoPKeyPair(alg);
+      const DPoP = client.getDPoPHandle(config, keys);
+      const pkceCodeVerifier = client.randomPKCECodeVerifier();
+      const parameters = {
+        redirect_uri: APP.redirect_uris[0] ?? "",
+        scope: "openid",
+        code_challenge: await client.calculatePKCECodeChallenge(pkceCodeVerifier),
+        code_challenge_method: "S256",
+      };
+      const address = pushes
+        ? await client.buildAuthorizationUrlWithPAR(config, parameters, { DPoP })
+        : client.buildAuthorizationUrl(config, { ...parameters, dpop_jkt: await DPoP.calculateThumbprint() });
+      const location = await visit(address);
+      const tokens = await client.authorizationCodeGrant(config, location, { pkceCodeVerifier }, undefined, {
+        DPoP,
+      });
+      // The library writes it in small letters.
+      expect(tokens.token_type).toBe("dpop");
+      const sub = running.ada.sub;
+      expect(await client.fetchUserInfo(config, tokens.access_token, sub, { DPoP })).toMatchObject({ sub });
+      const next = await client.refreshTokenGrant(config, tokens.refresh_token ?? "", undefined, { DPoP });
+      const documented = new URL(`${running.openid}/resources/userinfo?client_id=${APP.client_id}`);
+      const answer = await client.fetchProtectedResource(
+        config,
+        next.access_token,
+        documented,
+        "GET",
+        undefined,
+        undefined,
+        { DPoP },
+      );
+      expect(await answer.json()).toEqual({ sub, email: ADA.email });
+      await expect(client.refreshTokenGrant(config, next.refresh_token ?? "")).rejects.toMatchObject({
+        error: "invalid_grant",
+      });
+      const { refreshed } = await moduleIn<Documented>("docs/high-security.md 2", ".cache/proving-clients");
+      expect(await refreshed(config, keys, next.refresh_token ?? "", sub)).toMatchObject({ sub });
+    },
+  );
 });
 
 describe("oauth4webapi", () => {

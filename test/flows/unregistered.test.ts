@@ -2,13 +2,14 @@
 import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { TestClock } from "../../testing/test-clock.ts";
-import { type RequestParameters, TestClient } from "../../testing/test-client.ts";
+import { type RequestParameters, send, TestClient } from "../../testing/test-client.ts";
 import { DEVICE_GRANT } from "../../accounts/clients/client-kinds.ts";
 import { documentId, DOCUMENT } from "../../records/directory/document-kinds.ts";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { newProof } from "../../testing/test-client.ts";
 import { clientAt, issue, signIn } from "./clients.ts";
 import { ADA, useService } from "./running-service.ts";
+import { CLIENT_ENDPOINTS, type ClientEndpoint, clientError } from "../hostile/token-table.ts";
 
 const CLIENT = "https://tool.example/client.json";
 const WHOLE = "https://other.example/oauth/client.json";
@@ -122,38 +123,36 @@ beforeEach(() => {
 });
 
 describe("a client that nobody has registered", () => {
-  it.each<[string, string, RequestParameters, string]>([
-    ["/oauth2/par", "a push", { response_type: "code", redirect_uri: LOOPBACK }, "201"],
-    ["/oauth2/device", "a device code", {}, "400 unauthorized_client"],
-    ["/oauth2/introspect", "introspection", { token: "x" }, "401 invalid_client"],
-    ["/oauth2/revoke", "revocation", { token: "x" }, "200"],
-    [
-      "/oauth2/token",
-      "the password grant",
-      { grant_type: "password", username: ADA.username, password: ADA.password },
-      "400 unauthorized_client",
-    ],
-    [
-      "/oauth2/token",
-      "the grant of machines",
-      { grant_type: "client_credentials" },
-      "400 unauthorized_client",
-    ],
-    [
-      "/oauth2/token",
-      "the grant of devices",
-      { grant_type: DEVICE_GRANT, device_code: "x" },
-      "400 unauthorized_client",
-    ],
-  ])("has at %s what a public client has, for %s [D-DOC-1]", async (path, _what, parameters, expected) => {
+  it.each(Object.keys(CLIENT_ENDPOINTS) as ClientEndpoint[])(
+    "has at %s what a public client has [D-DOC-1, D-FAPI-12]",
+    async (endpoint) => {
+      const client = party();
+      const { path, form } = CLIENT_ENDPOINTS[endpoint];
+      const sent = { client_id: CLIENT, redirect_uri: LOOPBACK, ...ASKS };
+      const pushed = await client.post("/oauth2/par", { ...sent, ...CLIENT_ENDPOINTS.par.form }, {});
+      expect(pushed.status).toBe(201);
+      const { body } =
+        endpoint === "authorization"
+          ? await send(client.authorizeUrl({ ...sent, ...form }), { redirect: "manual" })
+          : await client.post(
+              path,
+              endpoint === "par" ? { ...sent, ...form } : { client_id: CLIENT, ...form },
+              {},
+            );
+      expect(body["error"]).toBe(clientError("unregistered", endpoint));
+    },
+  );
+
+  it.each<[string, RequestParameters]>([
+    ["password", { username: ADA.username, password: ADA.password }],
+    ["client_credentials", {}],
+    [DEVICE_GRANT, { device_code: "x" }],
+  ])("has no grant %s [D-DOC-1]", async (grant_type, parameters) => {
     const client = party();
-    const challenge = { code_challenge: "x".repeat(43), code_challenge_method: "S256" };
-    const first = { ...ASKS, ...challenge, response_type: "code", redirect_uri: LOOPBACK };
-    expect((await client.post("/oauth2/par", { client_id: CLIENT, ...first }, {})).status).toBe(201);
-    const isPush = path === "/oauth2/par";
-    const form = { client_id: CLIENT, ...(isPush && first), ...parameters };
-    const { status, body } = await client.post(path, form, {});
-    expect([status, body["error"]].filter(Boolean).join(" ")).toBe(expected);
+    const sent = { client_id: CLIENT, redirect_uri: LOOPBACK, ...ASKS, ...CLIENT_ENDPOINTS.par.form };
+    await client.post("/oauth2/par", sent, {});
+    const answer = await client.post("/oauth2/token", { client_id: CLIENT, grant_type, ...parameters }, {});
+    expect([answer.status, answer.body["error"]]).toEqual([400, "unauthorized_client"]);
   });
 
   it("gets a token for one API after a page, every time, and refreshes it [D-DOC-1]", async () => {

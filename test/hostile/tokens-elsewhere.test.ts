@@ -4,7 +4,7 @@ import { createRemoteJWKSet, jwtVerify } from "jose";
 import { Browser } from "../../testing/browser/browser.ts";
 import type { ApiSettings } from "../../accounts/operations/apis.ts";
 import { TELEVISION } from "../flows/devices.ts";
-import { clientAt } from "../flows/clients.ts";
+import { APP, clientAt } from "../flows/clients.ts";
 import {
   type TestClient,
   basic,
@@ -17,6 +17,9 @@ import { ADA, CALLBACK, NEWS, SHOP, UNLIMITED, useService } from "../flows/runni
 import { athOf, makeProof, newProofKey, type ProofKey } from "../flows/proof-maker.ts";
 import { expectRefusal } from "../flows/token-answers.ts";
 import {
+  CLIENT_ENDPOINTS,
+  type ClientEndpoint,
+  clientError,
   ENDPOINTS,
   type TokenEndpoint,
   type TokenKind,
@@ -69,6 +72,7 @@ beforeAll(async () => {
   const { accounts, clients, directory } = running.service;
   await clients.register({ ...READER, kind: "machine", name: "Articles", service: "1" });
   await clients.register(TELEVISION);
+  await clients.register(APP);
   await directory.apis.put(OPAQUE, SETTINGS);
   await directory.apis.put(JWT, { ...SETTINGS, tokens: "jwt" });
   const apis = { [OPAQUE]: [SCOPE], [JWT]: [SCOPE] };
@@ -99,14 +103,20 @@ const proofFor =
   (htm, htu) =>
     makeProof(key, { htm, htu, ath: athOf(token) });
 
-async function bound(kind: Kind): Promise<Issued> {
+/** A token that is bound to the first key. */
+async function boundToken(kind: Kind, parameters: Record<string, string>): Promise<string> {
   const [mine] = proofKeys;
-  const code = await news(kind).code({ ...ADA, browser }, { scope: "openid" });
+  const code = await news(kind).code({ ...ADA, browser }, parameters);
   const form = { grant_type: "authorization_code", code, redirect_uri: CALLBACK };
   const dpop = await makeProof(mine, { htm: "POST", htu: `${running[kind]}/oauth2/token` });
   const { body } = await news(kind).token(form, { authorization: basic(NEWS), dpop });
   expect(body["token_type"]).toBe("DPoP");
-  const token = String(body["access_token"]);
+  return String(body["access_token"]);
+}
+
+async function bound(kind: Kind): Promise<Issued> {
+  const [mine] = proofKeys;
+  const token = await boundToken(kind, { scope: "openid" });
   const isGood = async (): Promise<boolean> => {
     const issued = { token, proof: proofFor(mine, token) };
     return (await get(kind, "/resources/userinfo", NEWS, issued)).status === 200;
@@ -138,6 +148,14 @@ const issuers: Readonly<Record<TokenKind, (kind: Kind) => Promise<Issued>>> = {
   async apiJwt(kind) {
     const { access_token: token } = await issue(kind, { scope: SCOPE, resource: JWT });
     return { token, client: NEWS, isGood: () => isSigned(token, JWT) };
+  },
+  async boundOpaque(kind) {
+    const token = await boundToken(kind, { scope: SCOPE, resource: OPAQUE });
+    return { token, client: NEWS, proof: proofFor(proofKeys[0], token), isGood: () => isActive(kind, token) };
+  },
+  async boundJwt(kind) {
+    const token = await boundToken(kind, { scope: SCOPE, resource: JWT });
+    return { token, client: NEWS, proof: proofFor(proofKeys[0], token), isGood: () => isSigned(token, JWT) };
   },
   async machineOpaque(kind) {
     const token = await forMachine(kind, OPAQUE);
@@ -290,4 +308,46 @@ it("a person's token that is for no API lacks only the scope at the standard use
     expectRefusal(answer, "insufficient_scope", 403);
   }
   expect(await isOpening("openid", token)).toBe(true);
+});
+
+it("a proof saves no bound token that comes as Bearer [D-DPOP-31]", async () => {
+  const { token, isGood } = await bound("openid");
+  const proof = proofFor(proofKeys[0], token);
+  for (const [method, path] of [
+    ["GET", "/oauth2/userinfo"],
+    ["POST", "/oauth2/userinfo"],
+    ["GET", "/resources/userinfo"],
+    ["GET", "/oauth2/revoke"],
+  ] as const) {
+    const address = `${running.openid}${path}`;
+    const headers = { authorization: `Bearer ${token}`, dpop: await proof(method, address) };
+    const query = path === "/oauth2/userinfo" ? "" : `?client_id=${NEWS.client_id}`;
+    const { status, body } = await send(`${address}${query}`, { method, headers });
+    expect([path, status, body["error"]]).toEqual([path, 401, "invalid_token"]);
+  }
+  expect(await isGood()).toBe(true);
+});
+
+const ROWS = [
+  ["web", NEWS],
+  ["public", APP],
+  ["machine", JOB],
+  ["device", TELEVISION],
+] as const;
+describe.each(ROWS)("a client of the kind %s", (name, { client_id, ...client }) => {
+  it.each(Object.keys(CLIENT_ENDPOINTS) as ClientEndpoint[])("at %s [D-FAPI-12]", async (endpoint) => {
+    const { path, form } = CLIENT_ENDPOINTS[endpoint];
+    const redirect_uri = name === "public" ? String(APP.redirect_uris[0]) : CALLBACK;
+    const credentials = "client_secret" in client ? { client_secret: client.client_secret } : {};
+    // Requests are pushed to `openid` only.
+    for (const kind of endpoint === "par" ? (["openid"] as const) : KINDS) {
+      const isPage = endpoint === "authorization";
+      const sent = { client_id, ...(isPage ? {} : credentials), redirect_uri, ...form };
+      const body = new URLSearchParams(sent);
+      const answer = isPage
+        ? await send(`${running[kind]}${path}?${body}`, { redirect: "manual" })
+        : await send(`${running[kind]}${path}`, { method: "POST", body });
+      expect([kind, answer.body["error"]]).toEqual([kind, clientError(name, endpoint)]);
+    }
+  });
 });
