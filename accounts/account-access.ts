@@ -2,6 +2,7 @@
 import { ConditionFailed, NotFound } from "../core/errors.ts";
 import { clientNow } from "../records/audit/audit-event.ts";
 import { CLIENT } from "../records/directory/directory-kinds.ts";
+import { storedClientId } from "../records/directory/document-kinds.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import type { AccountServices } from "./services.ts";
@@ -97,7 +98,8 @@ export function createAccountAccess(
       if (!changed) throw noAccount();
     },
 
-    async revokeTokens({ target: [sub], input: { client }, caller }) {
+    async revokeTokens({ target: [sub], input, caller }) {
+      const client = input.client && storedClientId(input.client);
       const { changed } = await writer.change(sub, caller, async (before, tx) => {
         if (before === undefined) return undefined;
         const action = "account.tokens_revoked";

@@ -13,7 +13,7 @@ import {
   PERSON_FIELDS,
   type PersonField,
 } from "./profile-fields.ts";
-import { clientIdProblem, keyFormProblem, keyProblem, subProblem } from "./text-rules.ts";
+import { clientIdProblem, isClientId, keyFormProblem, keyProblem, subProblem } from "./text-rules.ts";
 
 export const attributeValue: z.ZodType<AttributeValue, AttributeValue> = z.union(
   [z.string(), z.number(), z.boolean(), z.record(z.string(), z.string())],
@@ -87,6 +87,11 @@ export const userIdInService = z.union([z.null(), integer(Number.MIN_SAFE_INTEGE
 
 /** `client_id`. */
 export const clientId = ruled(clientIdProblem);
+
+/** `client_id`, also of a client that nobody has registered. */
+export const anyClientId = ruled((client) =>
+  isClientId(client) ? undefined : `${clientIdProblem(client)}, or the address of a document`,
+);
 
 export const newAccount = exactly(newFields);
 

@@ -6,6 +6,7 @@
 import type { EndpointName } from "../config/deployments.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { originsOf } from "../accounts/clients/client-kinds.ts";
+import type { Documents } from "../accounts/documents/documents.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { withTimeout } from "../core/with-timeout.ts";
 import type { EndpointExchange } from "./exchange.ts";
@@ -61,10 +62,15 @@ async function isListed(
   return origins.has(origin);
 }
 
-export function createCrossOrigin(
-  clients: Pick<ClientInternals, "kindOf" | "allOrigins">,
-  events: Pick<ServiceEmitter, "on">,
-): CrossOrigin {
+export function createCrossOrigin({
+  clients,
+  documents,
+  events,
+}: {
+  readonly clients: Pick<ClientInternals, "kindOf" | "allOrigins">;
+  readonly documents?: Pick<Documents, "mayHaveScripts"> | undefined;
+  readonly events: Pick<ServiceEmitter, "on">;
+}): CrossOrigin {
   let known: { readonly since: number; readonly origins: Promise<ReadonlySet<string>> } | undefined;
   /** Those that were read last, for answers while they can't be read. */
   let last: ReadonlySet<string> = new Set();
@@ -101,7 +107,13 @@ export function createCrossOrigin(
         isPreflight,
         async addHeaders() {
           ctx.vary("Origin");
-          if (all === undefined || !(await isListed(exchange, clients, origin, all, last))) return;
+          if (all === undefined) return;
+          // A preflight names no client. What it lets a script send, the script reads only if its client lists the origin.
+          const mayAsk =
+            isPreflight &&
+            exchange.deployment.kind === "openid" &&
+            documents?.mayHaveScripts(origin) === true;
+          if (!(await isListed(exchange, clients, origin, all, last)) && !mayAsk) return;
           ctx.set("Access-Control-Allow-Origin", origin);
           if (isPreflight) ctx.set(PREFLIGHT_HEADERS);
           else ctx.set("Access-Control-Expose-Headers", EXPOSED_HEADERS);

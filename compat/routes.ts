@@ -60,12 +60,12 @@ export interface ServiceRoutes {
 }
 
 export function createRoutes(services: EndpointServices): ServiceRoutes {
-  const { configuration, clients, events, findBrowser, onWarning, onRequest } = services;
+  const { configuration, clients, documents, events, findBrowser, onWarning, onRequest } = services;
   const find = createDispatch(services);
   const proxySigns = createProxySigns(services);
   const batchStart = createBatchStart();
   const receive = createReceiver(configuration);
-  const crossOrigin = createCrossOrigin(clients, events);
+  const crossOrigin = createCrossOrigin({ clients, documents, events });
 
   const begin = (koa: Context, destination: Destination): EndpointExchange =>
     new RequestExchange(koa, destination, configuration, findBrowser);

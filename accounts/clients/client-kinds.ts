@@ -216,9 +216,9 @@ export function originsOf(
   kind: KindOfClient,
   { native, origins, redirect_uris }: Pick<ClientRecord, "native" | "origins" | "redirect_uris">,
 ): readonly string[] {
-  if (kind.addresses !== "application") return [];
+  if (kind.addresses !== "application" || kind.confidential) return [];
   if (origins !== undefined) return origins;
-  // A loopback address of a native application is no page.
+  // A loopback address of a native application is no page. One that nobody has registered may have both.
   const pages = redirect_uris.filter((address) => address.startsWith(native === true ? "https:" : "http"));
   return [...new Set(pages.map((address) => new URL(address).origin))];
 }

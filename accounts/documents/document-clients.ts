@@ -1,6 +1,6 @@
 /** What operators see of clients that nobody has registered, and how they keep them out. */
 import { isDocumentEntry } from "../../config/clients.ts";
-import { NotApplicable } from "../../core/errors.ts";
+import { InvalidArgument, NotApplicable } from "../../core/errors.ts";
 import {
   DOCUMENT,
   documentId,
@@ -58,6 +58,23 @@ const unkept = (
   authentication: "none",
 });
 
+/** After a client of the list: when somebody first allowed it something, and its id. */
+interface Position {
+  readonly order: number;
+  readonly id: string;
+}
+
+/** Before all addresses of blocks. */
+const AFTER_CLIENTS = "https:";
+
+/** @returns a text after the clients: the address of a block. @throws InvalidArgument for what no page has given. */
+function positionOf(after: string): Position | string {
+  if (after === AFTER_CLIENTS || isDocumentEntry(after)) return after;
+  const [, order = "", id = ""] = /^(\d{1,15})\.(document:[\w-]{43})$/u.exec(after) ?? [];
+  if (id === "") throw new InvalidArgument({ path: "after", message: "must be `next` of another page" });
+  return { order: Number(order), id };
+}
+
 /** @param documents undefined while `clients.metadataDocuments` is not set. */
 export function createDocumentClients({
   documents,
@@ -68,31 +85,59 @@ export function createDocumentClients({
     return documents;
   }
 
-  async function all(from: Documents): Promise<readonly DocumentClient[]> {
-    const [kept, blocked] = await Promise.all([
-      records.list<StoredDocument>(DOCUMENT.where("kept", "granted")),
-      from.blocks(),
-    ]);
-    const by = new Map(blocked.map((each) => [each.blocked, each]));
-    const clients = kept.map(({ value }) =>
-      shownDocument(value, {
-        isAllowed: from.isAllowed(value.url),
-        block: by.get(value.url) ?? by.get(value.origin),
-      }),
+  const blockOf = (blocks: readonly StoredDocumentBlock[], { url, origin }: StoredDocument) =>
+    blocks.find(({ blocked }) => blocked === url) ?? blocks.find(({ blocked }) => blocked === origin);
+
+  /** What is blocked, and is not listed as a client. */
+  async function others(blocks: readonly StoredDocumentBlock[]): Promise<readonly DocumentClient[]> {
+    const kept = await records.get<StoredDocument[]>(
+      blocks.map(({ blocked }) => DOCUMENT.ref(documentId(blocked))),
     );
-    const known = new Set(clients.map(({ address }) => address));
-    const others = blocked
-      .filter(({ blocked: address }) => !known.has(address))
-      .map((block) => unkept(block.blocked, { isAllowed: false, block }));
-    return [...clients, ...others].toSorted((one, other) => (one.address < other.address ? -1 : 1));
+    return blocks
+      .filter((_block, index) => kept[index]?.value.first_grant_at === undefined)
+      .map((block) => unkept(block.blocked, { isAllowed: false, block }))
+      .toSorted((one, other) => (one.address < other.address ? -1 : 1));
+  }
+
+  /** One read of clients, however many there are. Those that came at the same time keep the order that the store gives them. */
+  async function clients({ limit, after }: { readonly limit: number; readonly after: Position | undefined }) {
+    const query = { ...DOCUMENT.where("listed", "granted"), descending: true, to: after?.order };
+    const found = await records.list<StoredDocument>(query, limit + 2);
+    const values = found.map(({ value }) => value);
+    const last = values.findIndex(({ url }) => documentId(url) === after?.id);
+    const rest = values
+      .slice(last + 1)
+      .filter(({ first_grant_at }) => last >= 0 || first_grant_at !== after?.order);
+    return { items: rest.slice(0, limit), hasMore: rest.length > limit };
   }
 
   return facade(table, {
-    async list({ input: { state, ...window } }) {
+    async list({ input: { state, limit, after } }) {
       if (documents === undefined) return { items: [], next: null };
-      const found = await all(documents);
-      const listed = found.filter((each) => state === undefined || each.state === state);
-      return pageOf(listed, ({ address }) => address, window);
+      const blocks = await documents.blocks();
+      const fits = (each: DocumentClient): boolean => state === undefined || each.state === state;
+      const position = after === undefined ? undefined : positionOf(after);
+      if (typeof position === "string")
+        return pageOf((await others(blocks)).filter(fits), ({ address }) => address, {
+          limit,
+          after: position,
+        });
+      const page = await clients({ limit, after: position });
+      const shown = page.items.map((each) =>
+        shownDocument(each, { isAllowed: documents.isAllowed(each.url), block: blockOf(blocks, each) }),
+      );
+      const last = page.items.at(-1);
+      if (page.hasMore && last !== undefined)
+        return { items: shown.filter(fits), next: `${last.first_grant_at}.${documentId(last.url)}` };
+      const listed = shown.filter(fits);
+      const room = limit - listed.length;
+      const rest = (await others(blocks)).filter(fits);
+      if (room === 0 && rest.length > 0) return { items: listed, next: AFTER_CLIENTS };
+      const { items, next } = pageOf(rest, ({ address }) => address, {
+        limit: Math.max(1, room),
+        after: undefined,
+      });
+      return { items: [...listed, ...items], next };
     },
     async find({ target: [address] }) {
       if (documents === undefined || !isDocumentEntry(address)) return undefined;

@@ -39,6 +39,8 @@ export interface KeptDocuments {
   mayRedirect(url: string, address: string): boolean;
   /** Whether the configuration lets the client at this address ask. */
   isAllowed(url: string): boolean;
+  /** Whether scripts of this origin may be a client. */
+  mayHaveScripts(origin: string): boolean;
   /** All blocks that are in force. */
   blocks(): Promise<readonly StoredDocumentBlock[]>;
   /**

@@ -171,6 +171,11 @@ export function createDocuments(services: Services, settings: DocumentSettings):
       return allow.includes(url) || allow.includes(origin);
     },
 
+    mayHaveScripts(origin) {
+      if (originOf(origin) !== origin || !origin.startsWith("https:")) return false;
+      return allow === "any" ? !needsName(origin) : allow.some((each) => originOf(each) === origin);
+    },
+
     async blocks() {
       const all = await records.all<StoredDocumentBlock>(DOCUMENT_BLOCK.name);
       return all.filter(isBlocking);

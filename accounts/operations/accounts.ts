@@ -4,7 +4,7 @@ import {
   accountChanges as changesSchema,
   attributeValue,
   type AccountChanges,
-  clientId,
+  anyClientId,
   type ImportedAccount,
   importArguments,
   newAccount as newSchema,
@@ -400,8 +400,8 @@ export const accounts = operations("account", {
     ...HELPS,
     positional: ["client"],
     input: exactly({
-      /** Only those of this client. Default: all. */
-      client: clientId.optional(),
+      /** Only those of this client, which may be the address of a document. Default: all. */
+      client: anyClientId.optional(),
     }),
     output: NONE,
     limited: { role: "support", by: "assignment" },

@@ -50,9 +50,10 @@ const READS = { role: "viewer", confirm: "none", audit: [], errors: [] } as cons
 
 export const documents = operations("document", {
   /**
-   * Lists the clients that nobody has registered and that somebody has allowed something, and what is blocked, ordered by address.
+   * Lists the clients that nobody has registered and that somebody has allowed something, and then what else is blocked.
    *
-   * A client is listed as long as a grant of it can be alive. A block is listed until it is taken back.
+   * The client that was first allowed something last comes first. It is listed as long as a grant of it can be alive. A block is listed
+   * until it is taken back.
    */
   list: operation({
     ...READS,

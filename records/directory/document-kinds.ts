@@ -57,9 +57,9 @@ export const protocolClientId = ({
   document,
 }: Pick<ClientRecord, "client_id" | "document">): string => document?.url ?? client_id;
 
-export const DOCUMENT: Kind<StoredDocument, "kept" | "origin"> = defineKind<
+export const DOCUMENT: Kind<StoredDocument, "kept" | "listed" | "origin"> = defineKind<
   StoredDocument,
-  "kept" | "origin"
+  "kept" | "listed" | "origin"
 >({
   name: "document",
   holds: "a kept copy of the document of a client that nobody has registered",
@@ -69,10 +69,13 @@ export const DOCUMENT: Kind<StoredDocument, "kept" | "origin"> = defineKind<
     kept: ({ granted_until, fetched_at }) => [
       { at: granted_until === undefined ? "unused" : "granted", order: fetched_at },
     ],
+    listed: ({ first_grant_at }) =>
+      first_grant_at === undefined ? [] : [{ at: "granted", order: first_grant_at }],
     origin: ({ origin, since }) => [{ at: origin, order: since }],
   },
   indexFor: {
     kept: "the daily look at documents of clients with grants, and which of the others goes first",
+    listed: "`documents.list`, those that came last first",
     origin: "blocking an origin",
   },
   expires: "a day after it was fetched, and not before the last grant of its client",

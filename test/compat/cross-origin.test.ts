@@ -10,12 +10,15 @@ afterEach(() => clock.mockRestore());
 it("an answer can still be read when the storage fails for long, until a client changes [D-KIND-6]", async () => {
   let origins = async (): Promise<ReadonlySet<string>> => new Set([ORIGIN]);
   let onChange: (() => unknown) | undefined;
-  const crossOrigin = createCrossOrigin({ kindOf: jest.fn<never>(), allOrigins: () => origins() }, {
-    on: (_event: string, listener: () => unknown) => {
-      onChange = listener;
-      return () => undefined;
-    },
-  } as never);
+  const crossOrigin = createCrossOrigin({
+    clients: { kindOf: jest.fn<never>(), allOrigins: () => origins() },
+    events: {
+      on: (_event: string, listener: () => unknown) => {
+        onChange = listener;
+        return () => undefined;
+      },
+    } as never,
+  });
   let now = 0;
   clock.mockImplementation(() => now);
   /** The origin that may read the answer to a request that names no client. */

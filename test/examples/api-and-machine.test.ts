@@ -7,6 +7,10 @@ import { join } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { setTimeout as pause } from "node:timers/promises";
+import type { OAuthClientProvider } from "@modelcontextprotocol/sdk/client/auth.js";
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import type { OAuthTokens } from "@modelcontextprotocol/sdk/shared/auth.js";
 import { exportJWK, type JWTPayload, SignJWT, UnsecuredJWT } from "jose";
 import { applySeed } from "../../lib/index.ts";
 import type { Seed } from "../../lib/seed.ts";
@@ -14,7 +18,7 @@ import { Browser } from "../../testing/browser/browser.ts";
 import { basic } from "../../testing/test-client.ts";
 import { atVeryEnd } from "../closing.ts";
 import { heading, signIn as signInWith, useBrowser } from "../browser/chromium.ts";
-import { clientAt, signIn } from "../flows/clients.ts";
+import { clientAt, issue, signIn } from "../flows/clients.ts";
 import { selfSigned } from "../notifier/peers.ts";
 import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { freePorts, type Running, start } from "./processes.ts";
@@ -359,6 +363,37 @@ describe("examples/mcp", () => {
     await page.goto(second);
     await allow();
     expect([await agent.ended, agent.output()]).toEqual([0, expect.stringMatching(ADDED)]);
+  });
+
+  it("refreshes for an agent that nobody has registered, whose token has expired [D-DOC-101]", async () => {
+    const client = clientAt(running, "openid", {
+      client_id: documentAddress,
+      redirect_uris: ["http://127.0.0.1:4567/callback"],
+    });
+    const { code, proof } = await issue(client, { resource: notes, scope: "notes:read" });
+    let tokens = (await client.exchange(code, proof)).body as unknown as OAuthTokens;
+    const first = tokens;
+    // The clock of the service is the real one: an ended token looks like one that has expired.
+    await client.post("/oauth2/revoke", { client_id: documentAddress, token: first.access_token }, {});
+    const authProvider: OAuthClientProvider = {
+      redirectUrl: "http://127.0.0.1:4567/callback",
+      clientMetadata: { redirect_uris: ["http://127.0.0.1:4567/callback"] },
+      clientInformation: () => ({ client_id: documentAddress }),
+      tokens: () => tokens,
+      saveTokens: (saved) => void (tokens = saved),
+      codeVerifier: () => "",
+      saveCodeVerifier: () => undefined,
+      redirectToAuthorization: ({ href }) => {
+        throw new Error(`it asks the person: ${href}`);
+      },
+    };
+    const agent = new Client({ name: "agent", version: "1.0.0" });
+    await agent.connect(new StreamableHTTPClientTransport(new URL(notes), { authProvider }));
+    const { content } = await agent.callTool({ name: "list_notes" });
+    await agent.close();
+    expect(content).toEqual([{ type: "text", text: expect.any(String) }]);
+    expect(tokens.access_token).not.toBe(first.access_token);
+    expect(tokens.refresh_token).not.toBe(first.refresh_token);
   });
 
   it("lets no agent in that an operator has blocked [D-DOC-70]", async () => {

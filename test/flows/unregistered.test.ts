@@ -1,4 +1,5 @@
 /** Clients that nobody has registered, from their first request to the end of their tokens (Client ID Metadata Documents). */
+import { generateKeyPairSync } from "node:crypto";
 import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { TestClock } from "../../testing/test-clock.ts";
@@ -153,6 +154,50 @@ describe("a client that nobody has registered", () => {
     await client.post("/oauth2/par", sent, {});
     const answer = await client.post("/oauth2/token", { client_id: CLIENT, grant_type, ...parameters }, {});
     expect([answer.status, answer.body["error"]]).toEqual([400, "unauthorized_client"]);
+  });
+
+  it("is read by scripts of its own origin, when nothing but the browser keeps its tokens [D-DOC-100]", async () => {
+    const ours = "https://tool.example";
+    const client = party();
+    const { code, proof } = await issue(client, ASKS);
+    const { body } = await client.exchange(code, proof);
+    const { refresh_token } = body as { refresh_token: string };
+    const token = (deployment: "oauth2" | "openid"): string => `${running[deployment]}/oauth2/token`;
+    const readers = async (address: string, init: RequestInit): Promise<readonly (string | null)[]> => {
+      const found = [ours, "https://other.example", "https://kept.example", "http://tool.example"].map(
+        async (origin) => {
+          const headers = { ...(init.headers as Record<string, string>), origin };
+          const answer = await send(address, { ...init, headers });
+          return answer.headers.get("access-control-allow-origin");
+        },
+      );
+      return (await Promise.all(found)).filter((each) => each !== null);
+    };
+    const asks = { method: "OPTIONS", headers: { "access-control-request-method": "POST" } };
+    // A preflight names no client: every origin that is allowed may ask.
+    expect(await readers(token("openid"), asks)).toEqual([ours, new URL(WHOLE).origin]);
+    expect(await readers(token("oauth2"), asks)).toEqual([]);
+    const form = (client_id: string): RequestInit => ({
+      method: "POST",
+      body: new URLSearchParams({
+        client_id,
+        grant_type: "refresh_token",
+        refresh_token: `${refresh_token}x`,
+      }),
+    });
+    expect(await readers(token("openid"), form(CLIENT))).toEqual([ours]);
+    // With keys, it is a server.
+    const keyed = "https://tool.example/server.json";
+    const jwk = generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey.export({ format: "jwk" });
+    const keys = { token_endpoint_auth_method: "private_key_jwt", jwks: { keys: [jwk] } };
+    published.set(keyed, document(keyed, keys));
+    expect(await refusal(party(keyed), {})).toBe("page");
+    expect((await running.service.documents.find(keyed))?.authentication).toBe("private_key_jwt");
+    expect(await readers(token("openid"), form(keyed))).toEqual([]);
+    // A real refresh of a script.
+    const refresh = new URLSearchParams({ client_id: CLIENT, grant_type: "refresh_token", refresh_token });
+    const answer = await send(token("openid"), { method: "POST", headers: { origin: ours }, body: refresh });
+    expect([answer.status, answer.headers.get("access-control-allow-origin")]).toEqual([200, ours]);
   });
 
   it("gets a token for one API after a page, every time, and refreshes it [D-DOC-1]", async () => {

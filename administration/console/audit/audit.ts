@@ -234,7 +234,11 @@ export function createAuditRecord(parts: AuditParts) {
             value:
               about.href === undefined
                 ? about.value
-                : { kind: "link", text: record.subject ?? "", href: about.href },
+                : {
+                    kind: "link",
+                    text: about.value.kind === "text" ? about.value.text : (record.subject ?? ""),
+                    href: about.href,
+                  },
           },
           ...(["client", "request", "id"] as const).map((name) => ({
             label: memberLabel(t, name),

@@ -104,7 +104,12 @@ export function actionGroups(t: Translator) {
 }
 
 /** What it is about, with a link where the operator can go. */
-export function subjectCell({ opens }: ConsoleRequest, { action, subject }: AuditRecord): Cell {
+export function subjectCell(
+  { opens }: ConsoleRequest,
+  { action, subject: id, detail: { address } }: AuditRecord,
+): Cell {
+  // A document is known by a hash, which says nothing to people.
+  const subject = subjectOf(action) === "document" && typeof address === "string" ? address : id;
   if (subject === null) return nothing;
   const entry = ENTRIES[subjectOf(action) ?? ""];
   const isAccount = subjectOf(action) === "account";
@@ -116,6 +121,7 @@ export function subjectCell({ opens }: ConsoleRequest, { action, subject }: Audi
 const ENTRIES: Readonly<Record<string, string>> = {
   account: "people",
   client: "clients",
+  document: "documents",
   service: "services",
   group: "groups",
   portal: "portals",

@@ -193,8 +193,62 @@ describe("a block", () => {
   });
 });
 
+it("ends with the tokens of the client alone, which operators name by its address [D-DOC-103]", async () => {
+  const [one, other] = [`https://${HOST}/one.json`, `https://${HOST}/other.json`];
+  for (const url of [one, other]) {
+    await keep(url);
+    await stage.allow(url);
+  }
+  const [isValid, isOther] = [await stage.issued(one), await stage.issued(other)];
+  await stage.calls.accounts.revokeTokens(stage.sub, one);
+  expect([await isValid(), await isOther()]).toEqual([false, true]);
+  expect(Object.keys(await consents())).toContain(documentId(other));
+  expect(Object.keys(await consents())).not.toContain(documentId(one));
+  for (const wrong of ["http://agent.example.com/c.json", `https://${HOST}`, documentId(other)])
+    await expect(stage.calls.accounts.revokeTokens(stage.sub, wrong)).rejects.toThrow(
+      "address of a document",
+    );
+});
+
 describe("the list", () => {
-  it("has who was here, and what is blocked, by address [D-DOC-47]", async () => {
+  it("has pages, each with one read of clients however many there are [D-DOC-102]", async () => {
+    const { store } = stage.storage.records;
+    const reads: string[] = [];
+    const list = store.list.bind(store);
+    store.list = async (queries) => {
+      reads.push(...queries.flatMap(({ kind, limit }) => (kind === "document" ? [`${kind} ${limit}`] : [])));
+      return list(queries);
+    };
+    const urls = Array.from({ length: 7 }, (_, index) => `https://page${index}.example.com/c.json`);
+    for (const [index, url] of urls.entries()) {
+      // Two came at the same time.
+      if (index !== 3) stage.clock.advance(1);
+      await keep(url);
+      await stage.allow(url);
+    }
+    await stage.calls.documents.block("https://page1.example.com");
+    await stage.calls.documents.block("https://zzz.example");
+    const seen: string[] = [];
+    let after: string | undefined;
+    do {
+      reads.length = 0;
+      const page = await stage.calls.documents.list({ limit: 2, ...(after !== undefined && { after }) });
+      expect([page.items.length <= 2, reads.length <= 1]).toEqual([true, true]);
+      seen.push(...page.items.map(({ address }) => address));
+      after = page.next ?? undefined;
+    } while (after !== undefined);
+    store.list = list;
+    expect(seen.toSorted()).toEqual([...new Set(seen)].toSorted());
+    expect(seen).toEqual(expect.arrayContaining([...urls, "https://zzz.example"]));
+    expect(seen.slice(0, 3)).toEqual([urls[6], urls[5], urls[4]]);
+    expect((await stage.calls.documents.find(urls[1]!))?.state).toBe("blocked");
+    for (const wrong of ["x", "1.x", "12.document:", "0 1", "https://", "1e9.document:x"])
+      await expect(stage.calls.documents.list({ after: wrong })).rejects.toThrow("must be `next`");
+    for (const url of ["https://page1.example.com", "https://zzz.example"])
+      await stage.calls.documents.unblock(url);
+  });
+
+  it("has who was here, and what is blocked [D-DOC-47]", async () => {
     await stage.allow();
     await stage.calls.documents.block("https://bad.example");
     const { items } = await stage.calls.documents.list();
