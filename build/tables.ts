@@ -169,11 +169,10 @@ export const securityPage: Page = pageWithTables("docs/security.md", () => ({
   ),
   "clients at endpoints": table(
     ["Client", ...Object.values(CLIENT_ENDPOINTS).map(({ title }) => title), "With DPoP"],
-    Object.values(CLIENTS).map(({ title, proof, ...verdicts }) => [
-      title,
-      ...Object.keys(CLIENT_ENDPOINTS).map((endpoint) => verdicts[endpoint as ClientEndpoint]),
-      proof,
-    ]),
+    Object.values(CLIENTS).map(({ title, proof, ...verdicts }) => {
+      const answers = Object.keys(CLIENT_ENDPOINTS).map((endpoint) => verdicts[endpoint as ClientEndpoint]);
+      return [title].concat(answers, proof);
+    }),
   ),
   limits: table(
     ["Limit", "What it counts", "For each", "Default", "Successes count"],

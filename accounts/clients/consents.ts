@@ -136,7 +136,8 @@ export function createConsents(
         const living = allowedDocuments(before, clock);
         const known = living.find((each) => each.id === id);
         // What is read and written here of the client is one commit with the consent: a client that is gone by then gets none.
-        const until = await documents.granted(tx, id, { isNew: known === undefined });
+        const allowed = { isNew: known === undefined, api: api.identifier };
+        const until = await documents.granted(tx, id, allowed);
         if (until === undefined) throw gone();
         const removed = await removedClients(tx, before, id, clock);
         const consent: Consent = {

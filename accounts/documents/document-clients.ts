@@ -22,7 +22,7 @@ function stateOf(isAllowed: boolean, block: StoredDocumentBlock | undefined): Do
 
 /** A client as the calls show it. @param block of the client or its origin. */
 function shownDocument(
-  { url, name, people = 0, redirect_uris, jwks, ...times }: StoredDocument,
+  { url, name, people = 0, apis = [], redirect_uris, jwks, ...times }: StoredDocument,
   { isAllowed, block }: { readonly isAllowed: boolean; readonly block: StoredDocumentBlock | undefined },
 ): DocumentClient {
   return {
@@ -31,6 +31,7 @@ function shownDocument(
     name: name ?? null,
     state: stateOf(isAllowed, block),
     people,
+    called_apis: apis,
     first_grant_at: secondsOf(times.first_grant_at),
     fetched_at: secondsOf(times.fetched_at),
     blocked: block?.blocked ?? null,
@@ -50,6 +51,7 @@ const unkept = (
   name: null,
   state: stateOf(isAllowed, block),
   people: 0,
+  called_apis: [],
   first_grant_at: null,
   fetched_at: null,
   blocked: block?.blocked ?? null,
@@ -57,6 +59,10 @@ const unkept = (
   redirect_uris: [],
   authentication: "none",
 });
+
+/** The block of a client, or else of its origin. */
+const blockOf = (blocks: readonly StoredDocumentBlock[], { url, origin }: StoredDocument) =>
+  blocks.find(({ blocked }) => blocked === url) ?? blocks.find(({ blocked }) => blocked === origin);
 
 /** After a client of the list: when somebody first allowed it something, and its id. */
 interface Position {
@@ -84,9 +90,6 @@ export function createDocumentClients({
     if (documents === undefined) throw new NotApplicable("clients.metadataDocuments is not set");
     return documents;
   }
-
-  const blockOf = (blocks: readonly StoredDocumentBlock[], { url, origin }: StoredDocument) =>
-    blocks.find(({ blocked }) => blocked === url) ?? blocks.find(({ blocked }) => blocked === origin);
 
   /** What is blocked, and is not listed as a client. */
   async function others(blocks: readonly StoredDocumentBlock[]): Promise<readonly DocumentClient[]> {

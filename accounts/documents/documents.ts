@@ -52,10 +52,14 @@ export interface KeptDocuments {
   unblock(address: string, caller: Caller): Promise<boolean>;
   /**
    * Notes that a person has allowed the client something: its copy is kept as long as the grant may live.
-   * @param isNew whether it is another person.
+   * @param allowed whether it is another person, and for which API.
    * @returns until when, in milliseconds since the epoch; `undefined` if there is no such client, or it is blocked.
    */
-  granted(tx: Transaction, id: string, person: { readonly isNew: boolean }): Promise<number | undefined>;
+  granted(
+    tx: Transaction,
+    id: string,
+    allowed: { readonly isNew: boolean; readonly api: string },
+  ): Promise<number | undefined>;
   /** Keeps what was fetched. @returns `undefined` if the address is blocked. */
   keep(url: string, content: DocumentContent, fresh: Freshness): Promise<StoredDocument | undefined>;
 }

@@ -49,6 +49,9 @@ function clientOf(document: StoredDocument): ClientRecord {
   };
 }
 
+/** APIs that a copy remembers. */
+const MAX_APIS = 10;
+
 type Services = Pick<
   AccountServices,
   "configuration" | "storage" | "events" | "clock" | "cleanup" | "limits"
@@ -204,17 +207,17 @@ export function createDocuments(services: Services, settings: DocumentSettings):
       });
     },
 
-    async granted(tx, id, { isNew }) {
+    async granted(tx, id, { isNew, api }) {
       const document = await tx.get(DOCUMENT.ref(id));
       if (document === undefined) return undefined;
       if ((await tx.getAll(decisionsOn(document))).some(isBlocking)) return undefined;
       const now = Math.floor(clock.now());
-      const { granted_until: before = 0, first_grant_at = now, people = 0 } = document;
+      const { granted_until: before = 0, first_grant_at = now } = document;
+      const people = (document.people ?? 0) + (isNew ? 1 : 0);
+      const apis = [...(document.apis ?? []).filter((each) => each !== api), api].slice(-MAX_APIS);
       const until = now + grantSeconds * 1000;
       const granted_until = Math.max(before, until);
-      tx.put(
-        DOCUMENT.record({ ...document, granted_until, first_grant_at, people: people + (isNew ? 1 : 0) }),
-      );
+      tx.put(DOCUMENT.record({ ...document, granted_until, first_grant_at, people, apis }));
       return until;
     },
 
@@ -235,6 +238,7 @@ export function createDocuments(services: Services, settings: DocumentSettings):
           ...(before?.granted_until !== undefined && { granted_until: before.granted_until }),
           ...(before?.first_grant_at !== undefined && { first_grant_at: before.first_grant_at }),
           ...(before?.people !== undefined && { people: before.people }),
+          ...(before?.apis !== undefined && { apis: before.apis }),
         };
         tx.put(DOCUMENT.record(document));
         return document;

@@ -16,6 +16,8 @@ const shown = exactly({
   state,
   /** How many people have allowed it something since its document was first fetched. */
   people: z.int(),
+  /** The identifiers of the last ten APIs that somebody has allowed it, the latest last. */
+  called_apis: z.array(z.string()).readonly(),
   /** When the first of them did, in seconds since the epoch. `null`: nobody did. */
   first_grant_at: z.int().nullable(),
   /** When its document was last fetched with success, in seconds since the epoch. `null`: no copy is kept. */
@@ -65,7 +67,16 @@ export const documents = operations("document", {
     }),
     output: documentClient,
     limited: false,
-    columns: ["address", "name", "state", "people", "first_grant_at", "fetched_at", "blocked_at"],
+    columns: [
+      "address",
+      "name",
+      "state",
+      "people",
+      "called_apis",
+      "first_grant_at",
+      "fetched_at",
+      "blocked_at",
+    ],
     example: { target: [], input: { state: "blocked" } },
   }),
   /**

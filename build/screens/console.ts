@@ -6,7 +6,16 @@ import { pino } from "pino";
 import type { Page } from "playwright-core";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { applySeed, createSignInService, type Seed, type SignInService } from "../../lib/index.ts";
+import { Browser } from "../../testing/browser/browser.ts";
 import { totpCode } from "../../testing/totp-code.ts";
+
+/** A client that nobody has registered. */
+const DOCUMENT = {
+  client_id: "https://editor.example.com/oauth/client.json",
+  client_name: "Editor of the Analytical Society",
+  redirect_uris: ["http://127.0.0.1/callback"],
+};
+const DOCUMENT_PATH = `b64:${Buffer.from(DOCUMENT.client_id).toString("base64url")}`;
 
 /** The pages, by the name of their pictures. */
 export const CONSOLE_PAGES: Readonly<Record<string, string>> = {
@@ -21,6 +30,9 @@ export const CONSOLE_PAGES: Readonly<Record<string, string>> = {
   "client-remove": "/clients/news?do=remove",
   apis: "/apis",
   api: `/apis/b64:${Buffer.from("https://articles.example.com").toString("base64url")}`,
+  documents: "/documents",
+  document: `/documents/${DOCUMENT_PATH}`,
+  "document-block": `/documents/${DOCUMENT_PATH}?do=block`,
   services: "/services",
   service: "/services/1",
   "service-create": "/services?do=create",
@@ -81,6 +93,7 @@ const seed = (dead: string): Seed => ({
       name: "Articles",
       service: "1",
       scopes: { "articles:read": "Read articles", "articles:write": "Write and delete articles" },
+      unregistered: ["articles:read"],
     },
     "https://orders.example.com": {
       name: "Orders",
@@ -152,6 +165,22 @@ async function listen(listener?: RequestListener): Promise<Listening> {
   return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
 }
 
+/** Lets the client that nobody has registered read Ada's articles. */
+async function allowDocument(openid: string): Promise<void> {
+  const request = {
+    client_id: DOCUMENT.client_id,
+    redirect_uri: DOCUMENT.redirect_uris[0] ?? "",
+    response_type: "code",
+    resource: "https://articles.example.com",
+    code_challenge: "x".repeat(43),
+    code_challenge_method: "S256",
+  };
+  const browser = new Browser({ stopAt: request.redirect_uri });
+  await browser.get(`${openid}/oauth2/authorize?${new URLSearchParams(request)}`);
+  await browser.submit(browser.form("password"), { username: "ada", password: "lovelace-1843" });
+  await browser.submit(browser.form("decision"), { decision: "allow" });
+}
+
 export interface SampleConsole {
   /** The address of the console. */
   readonly url: string;
@@ -182,6 +211,8 @@ export async function openSampleConsole(
     proxy: 1,
     notifications: { allowedReceivers: ["127.0.0.1"], retryDelays: [1] },
     interactions: { locales: ["en", "de", "pl", "uk"], ...interactions },
+    clients: { metadataDocuments: { allow: [new URL(DOCUMENT.client_id).origin] } },
+    fetch: async () => Response.json(DOCUMENT),
     mail,
   });
   await applySeed(service, seed(dead.url));
@@ -210,6 +241,8 @@ export async function openSampleConsole(
       },
       body: new URLSearchParams({ grant_type: "refresh_token", refresh_token: "unknown" }),
     });
+  await allowDocument(`${main.url}/openid`);
+  await service.documents.block("https://uploads.example.com");
   return {
     url: admin.url,
     service,

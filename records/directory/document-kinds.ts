@@ -33,6 +33,8 @@ export interface StoredDocument extends DocumentContent {
   readonly first_grant_at?: number;
   /** How many people have allowed it something. Missing: nobody did. */
   readonly people?: number;
+  /** The identifiers of the APIs that people have allowed it, the latest last. Missing: none. */
+  readonly apis?: readonly string[];
   /** The days, `YYYY-MM-DD` in UTC, on which the address answered 404 or 410 since it last had a document. Missing: none. */
   readonly gone_on?: readonly string[];
 }

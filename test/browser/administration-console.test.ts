@@ -215,3 +215,27 @@ it("an administrator invites a colleague, who chooses a password after a mail, a
   expect(await shown.locator("#history").innerText()).toContain("Account registered");
   expect(await shown.locator("#sign-ins").innerText()).toContain("Password");
 });
+
+it("an operator sees which client that nobody registered was here, and blocks it [D-DOC-104]", async () => {
+  const shown = await another({});
+  const address = "https://editor.example.com/oauth/client.json";
+  await shown.goto(`${console.url}/documents`);
+  const row = shown.locator("tr", { hasText: "editor.example.com" });
+  // What it calls itself is marked as such.
+  for (const part of [
+    "“Editor of the Analytical Society”",
+    "/oauth/client.json",
+    "https://articles.example.com",
+  ])
+    expect(await row.innerText()).toContain(part);
+  await row.getByRole("link").first().click();
+  await heading(shown, address);
+  await shown.getByRole("link", { name: "Block" }).click();
+  await shown.locator("main form button[type=submit]").click();
+  await shown.getByText("Blocked").first().waitFor();
+  await shown.goto(`${console.url}/audit?action=document.blocked`);
+  expect(await shown.locator("main table").innerText()).toContain("editor.example.com");
+  await shown.getByRole("link", { name: "editor.example.com" }).click();
+  await heading(shown, address);
+  expect(await violations(shown)).toEqual([]);
+});

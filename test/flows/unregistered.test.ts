@@ -152,8 +152,9 @@ describe("a client that nobody has registered", () => {
     const client = party();
     const sent = { client_id: CLIENT, redirect_uri: LOOPBACK, ...ASKS, ...CLIENT_ENDPOINTS.par.form };
     await client.post("/oauth2/par", sent, {});
-    const answer = await client.post("/oauth2/token", { client_id: CLIENT, grant_type, ...parameters }, {});
-    expect([answer.status, answer.body["error"]]).toEqual([400, "unauthorized_client"]);
+    const form = { client_id: CLIENT, grant_type, ...parameters };
+    const { status, body } = await client.post("/oauth2/token", form, {});
+    expect([status, body["error"]]).toEqual([400, "unauthorized_client"]);
   });
 
   it("is read by scripts of its own origin, when nothing but the browser keeps its tokens [D-DOC-100]", async () => {
@@ -167,8 +168,8 @@ describe("a client that nobody has registered", () => {
       const found = [ours, "https://other.example", "https://kept.example", "http://tool.example"].map(
         async (origin) => {
           const headers = { ...(init.headers as Record<string, string>), origin };
-          const answer = await send(address, { ...init, headers });
-          return answer.headers.get("access-control-allow-origin");
+          const { headers: sent } = await send(address, { ...init, headers });
+          return sent.get("access-control-allow-origin");
         },
       );
       return (await Promise.all(found)).filter((each) => each !== null);
@@ -196,8 +197,12 @@ describe("a client that nobody has registered", () => {
     expect(await readers(token("openid"), form(keyed))).toEqual([]);
     // A real refresh of a script.
     const refresh = new URLSearchParams({ client_id: CLIENT, grant_type: "refresh_token", refresh_token });
-    const answer = await send(token("openid"), { method: "POST", headers: { origin: ours }, body: refresh });
-    expect([answer.status, answer.headers.get("access-control-allow-origin")]).toEqual([200, ours]);
+    const refreshed = await send(token("openid"), {
+      method: "POST",
+      headers: { origin: ours },
+      body: refresh,
+    });
+    expect([refreshed.status, refreshed.headers.get("access-control-allow-origin")]).toEqual([200, ours]);
   });
 
   it("gets a token for one API after a page, every time, and refreshes it [D-DOC-1]", async () => {

@@ -356,7 +356,7 @@ function recentOf(
         { value: actionCell(t, record).value },
         record.subject === client_id ? nothing : subjectCell(request, record),
         // Through which client is clear here.
-        originCell(t, { ...record, client: null }),
+        originCell(t, { ...record, client: null }, { client: (id) => id }),
         resultCell(t, record),
       ],
     })),

@@ -93,6 +93,7 @@ export function createAuditList(parts: AuditParts) {
       t,
       parts,
       page.items.map(({ actor }) => actor),
+      page.items.map(({ client }) => client),
     );
     const day = new Intl.DateTimeFormat(t.locale, { dateStyle: "full", timeZone: zone });
     const minute = new Intl.DateTimeFormat(t.locale, {
@@ -129,7 +130,7 @@ export function createAuditList(parts: AuditParts) {
           actionCell(t, record),
           names.cell(record.actor),
           subjectCell(request, record),
-          originCell(t, record),
+          originCell(t, record, names),
           resultCell(t, record),
         ],
       };
@@ -206,7 +207,7 @@ export function createAuditRecord(parts: AuditParts) {
   return async (request: ConsoleRequest, { record: found }: FoundRecord): Promise<ConsoleAnswer> => {
     const { t, moments } = request;
     const record = found as unknown as AuditRecord;
-    const names = await namesOf(t, parts, [record.actor]);
+    const names = await namesOf(t, parts, [record.actor], [record.client]);
     const { iso, text: exact, relative } = moments(record.at * 1000);
     const when: Fact = {
       label: t("admin.member.at"),
@@ -216,7 +217,7 @@ export function createAuditRecord(parts: AuditParts) {
     const cells: readonly (readonly [label: string, cell: Cell])[] = [
       [t("admin.audit.what"), actionCell(t, record)],
       [t("admin.audit.by"), { ...text(names.inline(record.actor)), note: record.actor.id ?? "" }],
-      [t("admin.audit.from"), originCell(t, record)],
+      [t("admin.audit.from"), originCell(t, record, names)],
       [t("admin.audit.result"), resultCell(t, record)],
     ];
     const about = subjectCell(request, record);
@@ -236,7 +237,7 @@ export function createAuditRecord(parts: AuditParts) {
                 ? about.value
                 : {
                     kind: "link",
-                    text: about.value.kind === "text" ? about.value.text : (record.subject ?? ""),
+                    text: String(record.detail["address"] ?? record.subject),
                     href: about.href,
                   },
           },

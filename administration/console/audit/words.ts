@@ -6,11 +6,20 @@ import { roleOf } from "../../../config/operators.ts";
 import type { Translator } from "../../../core/texts.ts";
 import { ownValue } from "../../../core/untrusted-keys.ts";
 import type { PageServices } from "../../../interactions/services.ts";
+import {
+  DOCUMENT,
+  documentId,
+  isDocumentId,
+  type StoredDocument,
+} from "../../../records/directory/document-kinds.ts";
 import { AUDIT_ACTIONS, subjectOf } from "../../../records/audit/actions.ts";
 import type { Actor, AuditDetail, AuditRecord } from "../../../records/audit/audit-event.ts";
 import { choiceLabel, memberLabel, recordHref, shortened } from "../derived/values.ts";
 import type { ConsoleRequest } from "../request.ts";
 import { type Cell, nothing, text } from "../tables.ts";
+
+/** Characters of the id of a client that nobody has registered. */
+const SHOWN_ID = 20;
 
 /** Who is behind an actor, for operators: colleagues have names, other people only an identifier. */
 export interface Names {
@@ -18,14 +27,24 @@ export interface Names {
   inline(actor: Actor): string;
   /** With what they are below. */
   cell(actor: Actor): Cell;
+  /** What a client is known by: its id, or the host of one that nobody has registered. */
+  client(client_id: string): string;
 }
 
-/** The names of the operators among these actors. */
+/** The names of the operators among these actors, and of the clients among these that nobody has registered. */
 export async function namesOf(
   t: Translator,
-  { storage: { directory }, configuration }: Pick<PageServices, "configuration" | "storage">,
+  { storage: { directory, records }, configuration }: Pick<PageServices, "configuration" | "storage">,
   actors: readonly Actor[],
+  clients: readonly (string | null)[] = [],
 ): Promise<Names> {
+  const ids = [...new Set(clients)].filter((id) => id !== null && isDocumentId(id)) as string[];
+  const documents = await records.get<StoredDocument[]>(ids.map((id) => DOCUMENT.ref(id)));
+  const hosts = new Map(
+    documents.flatMap((each) =>
+      each === undefined ? [] : [[documentId(each.value.url), new URL(each.value.url).host] as const],
+    ),
+  );
   const subs = new Set(
     actors.flatMap(({ kind, id }) => (kind === "operator" && id !== undefined ? [id] : [])),
   );
@@ -40,6 +59,8 @@ export async function namesOf(
     [t(`admin.actor.${actor.kind}`), named(actor)].filter((each) => each !== "").join(" ");
   return {
     inline,
+    // Of one whose copy is gone, enough of its id to search for it.
+    client: (id) => shortened(hosts.get(id) ?? (isDocumentId(id) ? `${id.slice(0, SHOWN_ID)}…` : id)),
     cell(actor) {
       const { kind, id = "" } = actor;
       const name = named(actor);
@@ -109,11 +130,13 @@ export function subjectCell(
   { action, subject: id, detail: { address } }: AuditRecord,
 ): Cell {
   // A document is known by a hash, which says nothing to people.
-  const subject = subjectOf(action) === "document" && typeof address === "string" ? address : id;
+  const subject =
+    subjectOf(action) === "document" && typeof address === "string" && URL.canParse(address) ? address : id;
   if (subject === null) return nothing;
   const entry = ENTRIES[subjectOf(action) ?? ""];
   const isAccount = subjectOf(action) === "account";
-  const cell: Cell = { value: { kind: isAccount ? "short" : "text", text: shortened(subject) } };
+  const shown = subject === address ? new URL(subject).host : shortened(subject);
+  const cell: Cell = { value: { kind: isAccount ? "short" : "text", text: shown } };
   const href = entry === undefined ? "" : recordHref(opens, entry, subject);
   return href === "" ? cell : { ...cell, href };
 }
@@ -138,16 +161,26 @@ const PAGES: Readonly<Record<string, string>> = {
 };
 
 /** The client that a record came through. */
-export function clientText(t: Translator, client: string | null, isNote = false): string {
+export function clientText(
+  t: Translator,
+  client: string | null,
+  names: Pick<Names, "client">,
+  isNote = false,
+): string {
   if (client === null) return "";
   const page = ownValue(PAGES, client);
   if (page !== undefined) return t(page);
-  return isNote ? t("admin.audit.through", { client: shortened(client) }) : shortened(client);
+  const name = names.client(client);
+  return isNote ? t("admin.audit.through", { client: name }) : name;
 }
 
 /** From where it came. */
-export function originCell(t: Translator, { address, client, browser }: AuditRecord): Cell {
-  const note = [clientText(t, client, true), browser ?? ""].filter((each) => each !== "").join(", ");
+export function originCell(
+  t: Translator,
+  { address, client, browser }: AuditRecord,
+  names: Pick<Names, "client">,
+): Cell {
+  const note = [clientText(t, client, names, true), browser ?? ""].filter((each) => each !== "").join(", ");
   if (address === null) return note === "" ? nothing : { ...nothing, note };
   return { ...text(address), ...(note !== "" && { note }) };
 }

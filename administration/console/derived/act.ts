@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { checked } from "../../../accounts/arguments.ts";
 import { passwordLength } from "../../../accounts/passwords/password-rules.ts";
-import { type AnyRow, membersOf } from "../../../accounts/operations/operation.ts";
+import { type AnyRow, membersOf, NONE } from "../../../accounts/operations/operation.ts";
 import {
   InvalidArgument,
   InvalidPassword,
@@ -245,7 +245,8 @@ export async function actAnswer(request: ConsoleRequest, acting: Acting, form: F
     if (done === undefined) return { kind: "go", to: path, ...(goesOn && { notice: goesOn.notice }) };
     const { result } = done;
     if (isFile(result)) return { kind: "file", ...result };
-    if (result === undefined || result === false) throw new NotFound(`the ${oneOf(t, noun)}`);
+    const isMissing = result === undefined && row.output !== NONE;
+    if (isMissing || result === false) throw new NotFound(`the ${oneOf(t, noun)}`);
     const secret = shownOnce(row, result);
     const made = identityOf(row, result, about);
     const to =
@@ -366,7 +367,7 @@ const isOfPage = (error: SignInError): boolean =>
 
 /** The member of the answer that names what was made. */
 function identityOf(row: AnyRow, result: unknown, target: readonly string[]): string {
-  const made = result as Readonly<Record<string, unknown>>;
+  const made = Object(result) as Readonly<Record<string, unknown>>;
   const found = ["client_id", "id", "key", "identifier", "sub"].map((name) => made[name]);
   return target[0] ?? found.find((each) => typeof each === "string") ?? "";
 }
@@ -388,7 +389,7 @@ type Translator = ConsoleRequest["t"];
 
 /** The members of the answer that nobody can read again. */
 function shownOnce(row: AnyRow, result: unknown): readonly (readonly [string, string])[] {
-  const made = result as Readonly<Record<string, unknown>>;
+  const made = Object(result) as Readonly<Record<string, unknown>>;
   return (row.secret ?? []).flatMap((name) => {
     const value = made[name];
     return typeof value === "string" ? [[name, value] as const] : [];

@@ -33,6 +33,8 @@ export interface RecordLook {
   ) => Promise<RecordParts>;
   /** Operations that stand apart, because they do harm. Default: those that can't be undone. */
   readonly danger?: readonly string[];
+  /** What the record is called, if that is not its `name`. */
+  readonly called?: (record: Readonly<Record<string, unknown>>) => string;
   /** What is done twice to no end, or is not for every record, is not offered. */
   readonly possible?: (verb: string, record: Readonly<Record<string, unknown>>) => boolean;
 }
@@ -57,8 +59,11 @@ export async function recordAnswer(
   const { t, params } = request;
   const { verdict, facts: own = {}, sections = [], links = [] } = (await look.parts?.(request, record)) ?? {};
   const identifier = params[0] ?? "";
-  const name = typeof record["name"] === "string" && record["name"] !== "" ? record["name"] : identifier;
-  const members = Object.keys(record).filter((each) => !IN_HEAD.has(each));
+  const written = typeof record["name"] === "string" && record["name"] !== "" ? record["name"] : identifier;
+  const name = look.called?.(record) ?? written;
+  const members = Object.keys(record).filter(
+    (each) => !IN_HEAD.has(each) || (each === "name" && name !== written),
+  );
   const facts = members.flatMap((each) => {
     const value = Object.hasOwn(own, each) ? own[each] : shownValue(showing, each, record[each]);
     return value === undefined ? [] : [{ label: memberLabel(t, each), value, isSet: isSet(record[each]) }];

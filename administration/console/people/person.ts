@@ -165,7 +165,12 @@ export function createPersonPage(parts: PeopleParts) {
     const causes = diagnosis.checks.flatMap(({ by }) =>
       by === null ? [] : [{ kind: by.kind as "operator", ...(by.id !== null && { id: by.id }) }],
     );
-    const names = await namesOf(t, parts, [...causes, ...history.items.map(({ actor }) => actor)]);
+    const names = await namesOf(
+      t,
+      parts,
+      [...causes, ...history.items.map(({ actor }) => actor)],
+      tries.map(({ client }) => client),
+    );
     // Somebody's own account is changed on the account page, and that of an operator by administrators.
     const isOwn = sub === operator.account.sub;
     const isProtected = isOperator(configuration, sub) && operator.who.role !== "administrator";

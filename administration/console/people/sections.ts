@@ -197,7 +197,7 @@ function rememberedTables(request: ConsoleRequest, { remembered }: PersonData, w
   ];
 }
 
-function triesTable(request: ConsoleRequest, { tries: all }: PersonData, when: When): Table {
+function triesTable(request: ConsoleRequest, { tries: all, names }: PersonData, when: When): Table {
   const { t } = request;
   const tries = all.slice(0, SHOWN_TRIES);
   return {
@@ -213,7 +213,7 @@ function triesTable(request: ConsoleRequest, { tries: all }: PersonData, when: W
       cells: [
         { ...time(request, record.at, ""), href: `/audit/${segmentOf(record.id)}` },
         tryCell(t, record),
-        text(clientText(t, record.client)),
+        text(clientText(t, record.client, names)),
         text([record.address, record.browser].filter((each) => each !== null).join(", ")),
       ],
     })),

@@ -257,6 +257,7 @@ describe("the list", () => {
       host: HOST,
       state: "allowed",
       people: 1,
+      called_apis: [API],
       redirect_uris: REDIRECTS.redirect_uris,
     });
     const blocked = await stage.calls.documents.list({ state: "blocked" });
