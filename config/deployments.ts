@@ -217,7 +217,8 @@ export function findClashes(
 /** Whether a path of the host belongs to an endpoint of this deployment. */
 export function isServed({ kind, path: base }: Pick<Deployment, "kind" | "path">, path: string): boolean {
   const asked: EndpointPath = { name: "account", methods: [], path, below: false };
-  return endpointPaths[kind].some((row) => overlap({ ...row, path: base + row.path }, asked));
+  const isMetadata = kind === "openid" && metadataPaths({ path: base }).includes(path);
+  return isMetadata || endpointPaths[kind].some((row) => overlap({ ...row, path: base + row.path }, asked));
 }
 
 /**

@@ -6,6 +6,7 @@ import { TestClock } from "../../testing/test-clock.ts";
 import { type RequestParameters, send, TestClient } from "../../testing/test-client.ts";
 import { DEVICE_GRANT } from "../../accounts/clients/client-kinds.ts";
 import { documentId, DOCUMENT } from "../../records/directory/document-kinds.ts";
+import type { AuditRecord } from "../../records/audit/audit-event.ts";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { newProof } from "../../testing/test-client.ts";
 import { clientAt, issue, signIn } from "./clients.ts";
@@ -155,6 +156,28 @@ describe("a client that nobody has registered", () => {
     const form = { client_id: CLIENT, grant_type, ...parameters };
     const { status, body } = await client.post("/oauth2/token", form, {});
     expect([status, body["error"]]).toEqual([400, "unauthorized_client"]);
+  });
+
+  it("is named by no record of the audit before somebody allows it something, only counted [D-DOC-106]", async () => {
+    const url = "https://tool.example/unnamed.json";
+    published.set(url, document(url));
+    const client = party(url);
+    const browser = client.browser();
+    await browser.get(client.authorizeUrl({ ...ASKS, ...PKCE }));
+    await signIn(browser);
+    const records = async (): Promise<readonly AuditRecord[]> => {
+      const { items } = await running.service.audit.list({ limit: 200 });
+      return items.filter((each) => JSON.stringify(each).includes(documentId(url)));
+    };
+    // The sign-in has a hash, from which nobody tells whose it is.
+    const before = await records();
+    expect(before.map(({ action }) => action)).toEqual(["sign_in"]);
+    expect(JSON.stringify(before)).not.toContain("tool.example");
+    expect(await running.service.metrics()).toMatch(/document\w*\{[^}]*host="tool\.example"[^}]*\} [1-9]/u);
+    await browser.submit(browser.form("decision"), { decision: "allow" });
+    const allowed = (await records()).find(({ action }) => action === "account.consented");
+    expect(allowed?.detail).toMatchObject({ host: "tool.example" });
+    await running.service.accounts.revokeTokens(running.ada.sub, url);
   });
 
   it("is read by scripts of its own origin, when nothing but the browser keeps its tokens [D-DOC-100]", async () => {

@@ -42,7 +42,9 @@ export async function namesOf(
   const documents = await records.get<StoredDocument[]>(ids.map((id) => DOCUMENT.ref(id)));
   const hosts = new Map(
     documents.flatMap((each) =>
-      each === undefined ? [] : [[documentId(each.value.url), new URL(each.value.url).host] as const],
+      each?.value.first_grant_at === undefined
+        ? []
+        : [[documentId(each.value.url), new URL(each.value.url).host] as const],
     ),
   );
   const subs = new Set(

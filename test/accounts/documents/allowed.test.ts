@@ -1,6 +1,7 @@
 /** What people allow clients that nobody has registered, and how it ends: by themselves and by operators. */
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import { isCurrent, currentGenerations } from "../../../provider/account.ts";
+import type { Asked } from "../../../accounts/documents/documents.ts";
 import { createAsking } from "../../../accounts/documents/asking.ts";
 import { DOCUMENT, documentId, type StoredDocument } from "../../../records/directory/document-kinds.ts";
 import { beforeTests } from "../../closing.ts";
@@ -265,6 +266,26 @@ describe("the list", () => {
       ["https://bad.example", "https://bad.example"],
     ]);
   });
+});
+
+it("strangers make it ask 300 addresses in an hour, however many hosts and networks they have [D-DOC-105]", async () => {
+  answered = 404;
+  const ask = (index: number): Promise<Asked> =>
+    stage.documents.ask(`https://flood${index}.example.net/c.json`, {
+      sub: async () => undefined,
+      address: `198.51.${index >> 8}.${index & 255}`,
+    });
+  const kinds: string[] = [];
+  for (let index = 0; index < 310; index += 1) kinds.push((await ask(index)).kind);
+  // Others of this file have asked in this hour, too.
+  expect(kinds.indexOf("wait")).toBeGreaterThan(250);
+  expect(kinds.slice(300)).toEqual(Array.from({ length: 10 }, () => "wait"));
+  // A copy that counts, and an account that is signed in, go on.
+  await keep(ADDRESS);
+  const asker = { sub: async () => undefined, address: "198.51.100.1" };
+  expect((await stage.documents.ask(ADDRESS, asker)).kind).toBe("client");
+  stage.clock.advance(3_601);
+  expect((await ask(400)).kind).toBe("fault");
 });
 
 describe("the daily look at documents", () => {
