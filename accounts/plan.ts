@@ -3,13 +3,8 @@
  * "Events" and "Notification" of the interface document.
  */
 import type { AccountRecord, EntryRecord } from "../records/directory/directory.ts";
+import type { NotificationBody, NotificationType } from "../receiver/notification.ts";
 import { type FieldRow, type FieldValues, isSame, type PersonFields } from "./profile-fields.ts";
-
-/** All notification types, spelled exactly as documented. A receiver lists those that it takes. */
-export const NOTIFICATION_TYPES = ["DELETE_ACCOUNT", "UNASSINGED_FROM_SERVICE", "PROFILE_CHANGED"] as const;
-
-/** The documented `notification_type`. */
-export type NotificationType = (typeof NOTIFICATION_TYPES)[number];
 
 /** What happened, and when. */
 interface PlannedAction {
@@ -35,19 +30,6 @@ export interface PlannedDirectory {
   readonly services: ReadonlyMap<string, PlannedEntry>;
   readonly groups: ReadonlyMap<string, PlannedEntry>;
   readonly portals: ReadonlyMap<string, PlannedEntry>;
-}
-
-/** The documented body; its members come in this order. */
-export interface NotificationBody {
-  readonly notification_type: NotificationType;
-  readonly data: {
-    readonly user_id: number;
-    readonly user_uuid: string;
-    readonly user_email: string;
-    readonly timestamp: number;
-    /** Service key → `user_id_in_service`. */
-    readonly services: Readonly<Record<string, number | null>>;
-  };
 }
 
 /** One notification for one receiver. */

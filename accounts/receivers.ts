@@ -4,7 +4,7 @@ import { described } from "../config/documented-schema.ts";
 import { isSigningSecret, SIGNING_SECRET_FORM } from "../config/value-forms.ts";
 import type { EntryKind, ReceiverRecord } from "../records/directory/directory.ts";
 import { exactly, ruled, whenValid } from "./arguments.ts";
-import { NOTIFICATION_TYPES } from "./plan.ts";
+import { NOTIFICATION_TYPES } from "../receiver/notification.ts";
 import { receiverAddressProblem, textProblem } from "./text-rules.ts";
 import { receiverContext } from "../records/directory/directory-kinds.ts";
 import { InvalidArgument, SignInError } from "../core/errors.ts";

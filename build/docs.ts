@@ -22,6 +22,10 @@ import { traceabilityPage } from "./traceability.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
+const otherLanguagesPage = pageWithFiles(
+  "docs/receiving-in-other-languages.md",
+  ["py", "go"].map((ending) => `examples/receivers/receiver.${ending}`),
+);
 const yourApplicationPage = pageWithFiles(
   "docs/your-application.md",
   ["express", "koa", "next"].map((name) => `examples/your-application/${name}.ts`),
@@ -44,6 +48,7 @@ export const pages: readonly Page[] = [
   kindsPage,
   metricsPage,
   openapiPage,
+  otherLanguagesPage,
   scalePage,
   securityPage,
   seedPage,

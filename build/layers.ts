@@ -13,7 +13,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ["accounts"],
   ["records"],
   ["adapters", "upstream"],
-  ["config", "api"],
+  ["config", "api", "receiver"],
   ["core"],
 ];
 

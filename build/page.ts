@@ -40,7 +40,7 @@ export function pageWithTables(
 }
 
 /**
- * A page that shows whole files of this repository, each in one block: "```ts PATH".
+ * A page that shows whole files of this repository, each in one block: "```LANGUAGE PATH", where the language is the ending of the file.
  *
  * @throws Error if the page has no such block.
  */
@@ -49,10 +49,11 @@ export function pageWithFiles(file: string, shown: readonly string[]): Page {
     file,
     generate: () =>
       shown.reduce((document, path) => {
-        const [before = "", rest] = document.split(`\`\`\`ts ${path}\n`);
+        const fence = `\`\`\`${path.slice(path.lastIndexOf(".") + 1)} ${path}\n`;
+        const [before = "", rest] = document.split(fence);
         if (rest === undefined) throw new Error(`${file} must have a block for ${path}`);
         const after = rest.slice(rest.indexOf("\n```\n"));
-        return `${before}\`\`\`ts ${path}\n${textOf(path).trimEnd()}${after}`;
+        return `${before}${fence}${textOf(path).trimEnd()}${after}`;
       }, textOf(file)),
   };
 }

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { anyString, exactly, flag, ruled } from "../accounts/arguments.ts";
 import { type Facade, NONE, operation, operations } from "../accounts/operations/operation.ts";
 import { DELIVERED_TYPES, type EventBody } from "../accounts/events/event-types.ts";
-import { NOTIFICATION_TYPES, type NotificationBody } from "../accounts/plan.ts";
+import { NOTIFICATION_TYPES, type NotificationBody } from "../receiver/notification.ts";
 import { subProblem } from "../accounts/text-rules.ts";
 import { EVENT_TYPES } from "../config/events.ts";
 import { DELIVERY_STATES } from "../records/deliveries/delivery.ts";

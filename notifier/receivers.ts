@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { checked } from "../accounts/arguments.ts";
 import { exampleEvent } from "../accounts/events/event-types.ts";
-import { NOTIFICATION_TYPES, type NotificationBody } from "../accounts/plan.ts";
+import { NOTIFICATION_TYPES, type NotificationBody } from "../receiver/notification.ts";
 import { openReceiver, parseReceiverName, receiverName } from "../accounts/receivers.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { EVENT_TYPES, type EventReceiverSettings } from "../config/events.ts";

@@ -11,5 +11,6 @@ export declare function programFor(
     | "hadolint"
     | "systemd-analyze"
     | "Authlib"
+    | "Go"
     | "Keycloak",
 ): string;

@@ -107,6 +107,13 @@ export const NEEDS = [
     isLarge: true,
   },
   {
+    name: "Go",
+    executables: ["go", "/usr/local/go/bin/go"],
+    usedBy: "the test of the receiver in Go, in `npm run test:all`",
+    install: fromDebian("golang-go"),
+    isLarge: true,
+  },
+  {
     name: "systemd-analyze",
     executables: ["systemd-analyze"],
     usedBy: "the tests of the systemd unit",

@@ -12,10 +12,12 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { beforeAll, describe, expect, it } from "@jest/globals";
+import { buildReceiver } from "../build/receiver.ts";
 import { buildImage } from "./deploy/dockerfile.ts";
-import { freePorts } from "./examples/processes.ts";
+import { freePorts, startProgram } from "./examples/processes.ts";
 import { installPacked, linkPackages, manifest, packInto, run } from "./installed.ts";
 import { newFolder } from "./closing.ts";
+import { BODY, deliverer, options, target } from "./notifier/attempts.ts";
 
 const root = join(import.meta.dirname, "..");
 /** The entry points. The package also exports a document. */
@@ -137,6 +139,39 @@ async function runs(
     await ended;
   }
 }
+
+describe("the package for receivers", () => {
+  it("is installed alone, and its README's program receives the notifications of this service", async () => {
+    const folder = join(work, "receiver");
+    const source = join(work, "receiver-source");
+    buildReceiver(source);
+    mkdirSync(folder);
+    writeFileSync(join(folder, "package.json"), JSON.stringify({ private: true, type: "module" }));
+    run("npm", ["pack", "--silent", "--offline", "--pack-destination", folder], source);
+    const file = `./sign-in-service-receiver-${manifest.version}.tgz`;
+    run("npm", ["install", "--offline", "--no-audit", "--no-fund", file], folder);
+    expect(readdirSync(join(folder, "node_modules")).filter((name) => !name.startsWith("."))).toEqual([
+      "sign-in-service-receiver",
+    ]);
+    const readme = readFileSync(join(folder, "node_modules/sign-in-service-receiver/README.md"), "utf8");
+    const port = await freePorts();
+    const [, program = ""] = /^```ts\n([^`]*)^```$/mu.exec(readme) ?? [];
+    writeFileSync(join(folder, "receiver.js"), program.replace("4000", String(port)));
+    const [, client_secret = ""] = /client_secret: "([^"]*)"/u.exec(program) ?? [];
+    const [, secret = ""] = /"(whsec_[^"]*)"/u.exec(program) ?? [];
+    const running = startProgram(process.execPath, { args: ["receiver.js"], cwd: folder });
+    try {
+      await running.until(/ready/);
+      const shop = { client_id: "shop", client_secret, signing_secrets: [secret] };
+      const there = target(`http://127.0.0.1:${port}/notify`, shop);
+      const { attempt } = deliverer();
+      expect(await attempt(there, BODY, options("one"))).toMatchObject({ status: 200 });
+      await running.until(/received PROFILE_CHANGED b5c6ab5e\S* one/);
+    } finally {
+      await running.stop();
+    }
+  }, 120_000);
+});
 
 describe("the packed package", () => {
   beforeAll(install, 120_000);

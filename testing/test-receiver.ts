@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
-import type { NotificationBody } from "../accounts/plan.ts";
+import type { NotificationBody } from "../receiver/notification.ts";
 
 /** How a receiver fails. Without `status`, `close` and `delay` it answers 503. */
 interface ReceiverFault {

@@ -8,7 +8,11 @@ import { openStorage, type Storage } from "../records/storage.ts";
 import type { DeliveryState, DeliveryStore } from "../records/deliveries/delivery.ts";
 import { deliveryContext } from "../records/deliveries/delivery-kinds.ts";
 import type { Sealer } from "../core/sealing.ts";
-import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "../accounts/plan.ts";
+import {
+  NOTIFICATION_TYPES,
+  type NotificationBody,
+  type NotificationType,
+} from "../receiver/notification.ts";
 import type { DeploymentKind } from "../config/configuration.ts";
 import type { DeploymentsInput, SignInServiceConfig } from "../config/input.ts";
 import type { Account } from "../accounts/operations/accounts.ts";

@@ -11,7 +11,7 @@ import type { AccountRecord, IdentityLink } from "../../records/directory/direct
 import { isDisabled, passwordGeneration } from "../account.ts";
 import { attributeValue } from "../account-schema.ts";
 import { exactly } from "../arguments.ts";
-import { NOTIFICATION_TYPES } from "../plan.ts";
+import { NOTIFICATION_TYPES } from "../../receiver/notification.ts";
 import { type FieldValues, type PersonFields, valueOf } from "../profile-fields.ts";
 
 /** Everything that deliveries are about: notifications, and account events. */

@@ -9,7 +9,7 @@ import { pagesOf } from "../../core/pages.ts";
 import { within } from "../../core/with-timeout.ts";
 import { allows, type RoleRule } from "../../config/operators.ts";
 import { ERRORS, SignInError } from "../../core/errors.ts";
-import type { NotificationType } from "../../accounts/plan.ts";
+import type { NotificationType } from "../../receiver/notification.ts";
 import type { AnyRow } from "../../accounts/operations/operation.ts";
 import { parseReceiverName } from "../../accounts/receivers.ts";
 import { deliveries as deliveryTable, type Notifications } from "../../notifier/operations.ts";

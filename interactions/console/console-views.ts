@@ -8,7 +8,7 @@ import {
   type DeliveryState,
 } from "../../records/deliveries/delivery.ts";
 import { DELIVERED_TYPES } from "../../accounts/events/event-types.ts";
-import { NOTIFICATION_TYPES } from "../../accounts/plan.ts";
+import { NOTIFICATION_TYPES } from "../../receiver/notification.ts";
 import { parseReceiverName } from "../../accounts/receivers.ts";
 import { subProblem } from "../../accounts/text-rules.ts";
 import type { Page } from "../page.ts";

@@ -15,7 +15,7 @@ import { receiverAddressProblem } from "../../accounts/text-rules.ts";
 import { createGuardedAgents, type Resolve } from "../../core/outbound-agents.ts";
 import { createAddressRules } from "../../core/outbound-addresses.ts";
 import { post, type PostAddress, type PostOutcome } from "./post.ts";
-import { signatureHeader, signingKey } from "../signature.ts";
+import { signatureHeader, signingKey } from "../../receiver/signature.ts";
 
 /** How to reach a receiver, read at the moment of the attempt. */
 export interface AttemptTarget {

@@ -28,7 +28,7 @@ import type { Claims } from "../../provider/claims.ts";
 import type { ReceiverSettings } from "../../accounts/receivers.ts";
 import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../core/events.ts";
 import { createSealer, type Sealer } from "../../core/sealing.ts";
-import { type NotificationBody, NOTIFICATION_TYPES } from "../../accounts/plan.ts";
+import { type NotificationBody, NOTIFICATION_TYPES } from "../../receiver/notification.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { defaults } from "../../config/schema.ts";
 import { createAccountServices } from "../../lib/account-services.ts";

@@ -1,11 +1,10 @@
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
+import { NOTIFICATION_TYPES, type NotificationType } from "../../receiver/notification.ts";
 import {
   causedBy,
   readersOf,
   explainDeliveries,
-  NOTIFICATION_TYPES,
-  type NotificationType,
   type PlannedAccount,
   type PlannedDirectory,
   type PlannedEntry,

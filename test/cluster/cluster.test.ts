@@ -6,7 +6,7 @@
 import { connect } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "@jest/globals";
-import { NOTIFICATION_TYPES } from "../../accounts/plan.ts";
+import { NOTIFICATION_TYPES } from "../../receiver/notification.ts";
 import type { Change, Outcome } from "../faults/campaign/change.ts";
 import { type Book, brokenPromises, CLIENTS, type GivenCode } from "../faults/load.ts";
 import {

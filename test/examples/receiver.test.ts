@@ -1,11 +1,15 @@
 /** The demo receiver, and the one in the documentation. */
+import { execFileSync } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, describe, expect, it } from "@jest/globals";
 import { exampleEvent } from "../../accounts/events/event-types.ts";
 import { BODY, deliverer, OLD_SECRET, options, SECRET, target } from "../notifier/attempts.ts";
 import { blocks, ROOT } from "./documents.ts";
-import { freePorts, type Running, start } from "./processes.ts";
+import { programFor } from "../machine.mjs";
+import { rounds } from "../rounds.ts";
+import { freePorts, type Running, start, startProgram } from "./processes.ts";
 
 /** Inside the repository, so that packages are found. Ignored by git. */
 const FOLDER = ".cache/receiving";
@@ -148,4 +152,65 @@ describe("the receiver in docs/receiving-notifications.md", () => {
       await running.stop();
     }
   });
+});
+
+/** Waits a moment. @returns whether the process is still there. */
+async function isRunning({ ended }: Running): Promise<boolean> {
+  return Promise.race([pause(100, true), ended.then(() => false)]);
+}
+
+/** What runs each program. */
+const PROGRAMS: Readonly<Record<string, (file: string) => readonly string[]>> = {
+  py: (file) => [programFor("Authlib"), file],
+  go(file) {
+    const program = join(ROOT, FOLDER, "receiver");
+    execFileSync(programFor("Go"), ["build", "-o", program, file]);
+    return [program];
+  },
+};
+/** The first compilation of Go takes half a minute of a core. */
+const LANGUAGES = rounds(0, 1) === 1 ? ["py", "go"] : ["py"];
+
+describe("the receivers in other languages", () => {
+  it.each(LANGUAGES)(
+    "receiver.%s handles each notification of this service once, and refuses others",
+    async (language) => {
+      const port = await freePorts();
+      mkdirSync(join(ROOT, FOLDER), { recursive: true });
+      const [command = "", ...args] = PROGRAMS[language]!(
+        join(ROOT, "examples/receivers", `receiver.${language}`),
+      );
+      const running = startProgram(command, {
+        args,
+        env: {
+          CREDENTIALS: "shop:the secret prepared for the shop",
+          SIGNING_SECRET: SECRET,
+          PORT: String(port),
+        },
+      });
+      const shop = { client_id: "shop", client_secret: "the secret prepared for the shop" };
+      const there = target(`http://127.0.0.1:${port}/`, shop);
+      const { attempt } = deliverer();
+      try {
+        let first: object;
+        do first = await attempt(there, BODY, options("one"));
+        while ("code" in first && first.code === "ECONNREFUSED" && (await isRunning(running)));
+        expect(first).toMatchObject({ status: 200 });
+        expect(await attempt(there, BODY, options("one"))).toMatchObject({ status: 200 });
+        const refused = [
+          await attempt({ ...there, client_secret: "another secret of the shop" }, BODY, options("two")),
+          await attempt({ ...there, signing_secrets: [OLD_SECRET] }, BODY, options("three")),
+          await attempt({ ...there, signing_secrets: [] }, BODY, options("four")),
+          await attempt(there, `${BODY}${" ".repeat(65_536)}`, options("five")),
+        ];
+        expect(refused).toMatchObject(refused.map(() => ({ status: 401 })));
+        expect(await attempt(there, BODY, options("six"))).toMatchObject({ status: 200 });
+        const printed = /^PROFILE_CHANGED b5c6ab5e-0e4c-4d7c-8f0a-4f3e8d9f2c11$/gm;
+        expect(running.output().match(printed)).toHaveLength(2);
+      } finally {
+        await running.stop("SIGKILL");
+      }
+    },
+    240_000,
+  );
 });

@@ -5,7 +5,7 @@ import { beforeAll, expect, it } from "@jest/globals";
 import Koa from "koa";
 import { Client } from "pg";
 import { createLogger } from "../../core/logger.ts";
-import { NOTIFICATION_TYPES } from "../../accounts/plan.ts";
+import { NOTIFICATION_TYPES } from "../../receiver/notification.ts";
 import { createSignInService } from "../../lib/service.ts";
 import { notificationReceiver } from "../../notifier/index.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { beforeEach, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
-import { verifyNotification } from "../../notifier/receiving/verify-notification.ts";
+import { verifyNotification } from "../../receiver/verify.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
 import { newFolder, closing } from "../closing.ts";
 import { storedDeliveries } from "./stored-deliveries.ts";

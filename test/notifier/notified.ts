@@ -3,7 +3,7 @@ import { pino } from "pino";
 import type { NotificationsInput, SignInServiceConfig } from "../../config/input.ts";
 import type { ReceiverSettings } from "../../accounts/receivers.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
-import { type NotificationType, NOTIFICATION_TYPES } from "../../accounts/plan.ts";
+import { type NotificationType, NOTIFICATION_TYPES } from "../../receiver/notification.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
 import { storedDeliveries } from "./stored-deliveries.ts";
 

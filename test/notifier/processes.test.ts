@@ -6,7 +6,7 @@ import { pino } from "pino";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { createNotificationWorker, createSignInService } from "../../lib/index.ts";
 import type { SignInService } from "../../lib/service.ts";
-import { NOTIFICATION_TYPES } from "../../accounts/plan.ts";
+import { NOTIFICATION_TYPES } from "../../receiver/notification.ts";
 import { newFolder, type Running, start } from "../examples/processes.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
 import { rounds } from "../rounds.ts";

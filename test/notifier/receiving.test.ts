@@ -10,7 +10,7 @@ import {
   type ReceivedNotification,
   rememberInMemory,
 } from "../../notifier/index.ts";
-import { signatureHeader, signingKey } from "../../notifier/signature.ts";
+import { signatureHeader, signingKey } from "../../receiver/signature.ts";
 import { afterwards, BODY, deliverer, OLD_SECRET, options, SECRET, target } from "./attempts.ts";
 
 const CREDENTIALS = { client_id: "news", client_secret: "a secret of news" };

@@ -17,7 +17,7 @@ import type { Attempt, AttemptResult, AttemptTarget } from "../../notifier/sendi
 import { LaneWorker } from "../../notifier/sending/lane-worker.ts";
 import { createNotifications } from "../../notifier/notifications.ts";
 import type { Notifications } from "../../notifier/operations.ts";
-import { NOTIFICATION_TYPES } from "../../accounts/plan.ts";
+import { NOTIFICATION_TYPES } from "../../receiver/notification.ts";
 import { Poller } from "../../notifier/poller.ts";
 import { createNotifierServices, type NotifierServices } from "../../notifier/services.ts";
 import { createUpkeep, type Upkeep } from "../../notifier/upkeep.ts";

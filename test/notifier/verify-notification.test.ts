@@ -2,7 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { Webhook } from "standardwebhooks";
 import { InvalidNotification, rememberInMemory, verifyNotification } from "../../notifier/index.ts";
-import { isSigned, signatureHeader, signingKey } from "../../notifier/signature.ts";
+import { isSigned, signatureHeader, signingKey } from "../../receiver/signature.ts";
 import { blocks } from "../examples/documents.ts";
 import { BODY, OLD_SECRET, SECRET } from "./attempts.ts";
 

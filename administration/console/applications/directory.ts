@@ -2,9 +2,9 @@
 import type { Api } from "../../../accounts/operations/apis.ts";
 import type { Client } from "../../../accounts/operations/clients.ts";
 import type { Entry, ServiceEntry } from "../../../accounts/operations/directory.ts";
+import { NOTIFICATION_TYPES } from "../../../receiver/notification.ts";
 import {
   explainDeliveries,
-  NOTIFICATION_TYPES,
   type PlannedAccount,
   type PlannedDirectory,
   type PlannedEntry,

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals
 import { pino } from "pino";
 import type { SignInServiceConfig } from "../../../config/input.ts";
 import { createSignInService, type SignInService } from "../../../lib/service.ts";
-import { NOTIFICATION_TYPES } from "../../../accounts/plan.ts";
+import { NOTIFICATION_TYPES } from "../../../receiver/notification.ts";
 import { freePorts, newFolder, type Running, start } from "../../examples/processes.ts";
 import { type Inbox, openInbox } from "../../flows/inbox.ts";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";

@@ -1,15 +1,15 @@
-/** For receivers: a Koa middleware that accepts notifications. */
+/** What a receiver does with a request, whatever framework brings it. */
 import { createHash, timingSafeEqual } from "node:crypto";
-import type { IncomingMessage } from "node:http";
-import type { Context, Middleware } from "koa";
-import { InvalidArgument } from "../../core/errors.ts";
-import { signingKey } from "../signature.ts";
+import { InvalidArgument } from "../core/errors.ts";
+import { signingKey } from "./signature.ts";
 import {
+  headerOf,
   InvalidNotification,
   readNotification,
   type ReceivedNotification,
+  type RequestHeaders,
   verifyNotification,
-} from "./verify-notification.ts";
+} from "./verify.ts";
 
 /** What the service sends in `Authorization: Basic`. */
 export interface ReceiverCredentials {
@@ -44,6 +44,8 @@ export interface NotificationReceiverOptions {
   readonly seen?: SeenNotifications;
   /** The only path to answer; requests for others fall through. Default: every path. */
   readonly path?: string;
+  /** Gets what the handler threw, after which the response is 503. Default: the `error` event of Koa; elsewhere `console.error`. */
+  readonly onError?: (error: Error) => void;
   /** Milliseconds since the epoch. Default: the system's clock. */
   readonly now?: () => number;
 }
@@ -65,55 +67,6 @@ export function rememberInMemory(limit = 100_000): SeenNotifications {
 /** Anyone who guesses the secret can send notifications, and only its length makes that hard. */
 const MIN_SECRET_LENGTH = 16;
 
-/** A notification has a few hundred bytes. */
-const MAX_BODY_BYTES = 64 * 1024;
-
-const tooLarge = (): InvalidNotification => new InvalidNotification("malformed", "the body is over 64 KiB");
-const incomplete = (): InvalidNotification => new InvalidNotification("malformed", "the body is incomplete");
-
-function readStream(request: IncomingMessage): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let size = 0;
-    const take = (chunk: Buffer): void => {
-      size += chunk.length;
-      chunks.push(chunk);
-      if (size <= MAX_BODY_BYTES) return;
-      // Node discards the rest when it closes the connection after the response.
-      request.off("data", take);
-      request.pause();
-      reject(tooLarge());
-    };
-    request.on("data", take);
-    request.on("end", () => resolve(Buffer.concat(chunks)));
-    request.on("close", () => reject(incomplete()));
-    request.on("error", () => undefined);
-  });
-}
-
-/**
- * The body as received, because a signature covers bytes and not what a parser made of them. If a body parser ran
- * before, the text in `rawBody`.
- * @throws InvalidNotification `malformed` when the body is too large or incomplete.
- * @throws TypeError when a body parser consumed it without keeping the text: a mistake in the application.
- */
-async function readBody(ctx: Context): Promise<string | Buffer> {
-  const { rawBody } = ctx.request as unknown as { readonly rawBody?: unknown };
-  if (typeof rawBody === "string") {
-    if (Buffer.byteLength(rawBody) > MAX_BODY_BYTES) throw tooLarge();
-    return rawBody;
-  }
-  if (ctx.req.readableEnded || ctx.req.readableDidRead) {
-    throw new TypeError(
-      "notificationReceiver: must come before a body parser, or after one that keeps rawBody",
-    );
-  }
-  // The sender left while an earlier middleware ran: no more events will come.
-  if (ctx.req.destroyed) throw incomplete();
-  if (Number(ctx.get("content-length")) > MAX_BODY_BYTES) throw tooLarge();
-  return readStream(ctx.req);
-}
-
 function digest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
@@ -128,23 +81,6 @@ function createCheck(all: readonly ReceiverCredentials[]): (authorization: strin
     for (const each of expected) matches |= Number(timingSafeEqual(each, presented));
     return matches === 1;
   };
-}
-
-function respond(ctx: Context, status: number, error?: string): void {
-  ctx.status = status;
-  ctx.set("cache-control", "no-store");
-  // Part of the request body may still be unread.
-  if (status >= 400 && status < 500) ctx.set("connection", "close");
-  if (status === 405) ctx.set("allow", "POST");
-  if (status === 401) ctx.set("www-authenticate", 'Basic realm="notifications", charset="UTF-8"');
-  ctx.body = error === undefined ? {} : { error };
-}
-
-/** Koa's `error` event takes errors only, but anything can be thrown. */
-function toError(thrown: unknown): Error {
-  return thrown instanceof Error
-    ? thrown
-    : new Error("a value that is not an error was thrown", { cause: thrown });
 }
 
 /**
@@ -174,65 +110,95 @@ function createOnce({
   };
 }
 
-/**
- * Accepts notifications according to the interface document ("Notification receiver"): checks the Basic credentials,
- * the signature and its timestamp, and the size and form of the body; calls `onNotification` once for each
- * `webhook-id`; and responds with
- *
- * - 200 when the notification was handled, now or before;
- * - 401 for wrong credentials, a wrong signature or a timestamp more than five minutes off;
- * - 400 for a body that is no notification, or larger than 64 KiB;
- * - 405 for methods other than POST;
- * - 503 when the handler failed. The error goes to the application's `error` event.
- *
- * Mount it before any body parser, or after one that keeps the text as `ctx.request.rawBody`.
- * @throws InvalidArgument for wrong options.
- */
-export function notificationReceiver(options: NotificationReceiverOptions): Middleware {
-  const { credentials, secrets = [], path, now = Date.now } = options;
-  const all = [credentials].flat() as readonly ReceiverCredentials[];
+/** A request, with what is needed of it. */
+export interface Incoming {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: RequestHeaders;
+  /** @throws InvalidNotification `malformed` when the body is too large or incomplete. */
+  readonly body: () => Promise<string | Uint8Array>;
+}
+
+/** A response. Its body is JSON. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: { readonly error?: string };
+}
+
+function answer(status: number, error?: string): Answer {
+  return {
+    status,
+    headers: {
+      "cache-control": "no-store",
+      // Part of the body of the request may still be unread.
+      ...(status >= 400 && status < 500 && { connection: "close" }),
+      ...(status === 405 && { allow: "POST" }),
+      ...(status === 401 && { "www-authenticate": 'Basic realm="notifications", charset="UTF-8"' }),
+    },
+    body: error === undefined ? {} : { error },
+  };
+}
+
+/** Anything can be thrown. */
+function toError(thrown: unknown): Error {
+  return thrown instanceof Error
+    ? thrown
+    : new Error("a value that is not an error was thrown", { cause: thrown });
+}
+
+/** @throws InvalidArgument for credentials that are missing or short. */
+function checkCredentials(all: readonly ReceiverCredentials[]): void {
   const isComplete = all.every(
     ({ client_id, client_secret }) => Boolean(client_id) && Boolean(client_secret),
   );
-  if (all.length === 0 || !isComplete) {
+  if (all.length === 0 || !isComplete)
     throw new InvalidArgument({
       path: "credentials",
       message: "must have a client_id and a client_secret each",
     });
-  }
-  if (all.some(({ client_secret }) => client_secret.length < MIN_SECRET_LENGTH)) {
+  if (all.some(({ client_secret }) => client_secret.length < MIN_SECRET_LENGTH))
     throw new InvalidArgument({
       path: "credentials",
       message: `a client_secret must have at least ${MIN_SECRET_LENGTH} characters`,
     });
-  }
+}
+
+/** Answers requests. `undefined` is for somebody else: the path is another one. */
+export type Receive = (request: Incoming, onError: (error: Error) => void) => Promise<Answer | undefined>;
+
+/**
+ * Checks the Basic credentials, the signature and its timestamp, and the form of the body; calls `onNotification` once for each
+ * `webhook-id`.
+ * @throws InvalidArgument for wrong options.
+ */
+export function createReceive(options: NotificationReceiverOptions): Receive {
+  const { credentials, secrets = [], path, now = Date.now } = options;
+  const all = [credentials].flat() as readonly ReceiverCredentials[];
+  checkCredentials(all);
   for (const secret of secrets) signingKey(secret);
   const isExpected = createCheck(all);
   const handleOnce = createOnce(options);
+  const read = secrets.length === 0 ? readNotification : verifyNotification;
 
-  async function receive(ctx: Context): Promise<void> {
+  return async (request, onError) => {
+    if (path !== undefined && request.path !== path) return undefined;
+    if (request.method !== "POST") return answer(405, "only POST");
+    if (!isExpected(headerOf(request.headers, "authorization") ?? ""))
+      return answer(401, "the credentials are wrong");
     let notification: ReceivedNotification;
     try {
-      const body = await readBody(ctx);
-      const read = secrets.length === 0 ? readNotification : verifyNotification;
-      notification = read(ctx.headers, body, secrets, { now });
+      notification = read(request.headers, await request.body(), secrets, { now });
     } catch (error) {
       if (!(error instanceof InvalidNotification)) throw error;
-      return respond(ctx, error.reason === "malformed" ? 400 : 401, error.message);
+      return answer(error.reason === "malformed" ? 400 : 401, error.message);
     }
     try {
       await handleOnce(notification);
     } catch (error) {
-      ctx.app.emit("error", toError(error), ctx);
-      return respond(ctx, 503, "the notification could not be handled");
+      (options.onError ?? onError)(toError(error));
+      return answer(503, "the notification could not be handled");
     }
-    respond(ctx, 200);
-  }
-
-  return async function receiveNotification(ctx, next) {
-    if (path !== undefined && ctx.path !== path) await next();
-    else if (ctx.method !== "POST") respond(ctx, 405, "only POST");
-    else if (isExpected(ctx.get("authorization"))) await receive(ctx);
-    else respond(ctx, 401, "the credentials are wrong");
+    return answer(200);
   };
 }
