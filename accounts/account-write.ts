@@ -22,7 +22,15 @@ import { SEARCH_WORDS } from "../records/directory/search-kinds.ts";
 import type { RefTo, Transaction } from "../records/records.ts";
 import { namesOf } from "./names.ts";
 import { type NotificationType } from "../receiver/notification.ts";
-import { causedBy, explainDeliveries, readersOf, type PlanDecision, type PlannedAccount, type PlannedDirectory, type PlannedEntry } from "./plan.ts";
+import {
+  causedBy,
+  explainDeliveries,
+  readersOf,
+  type PlanDecision,
+  type PlannedAccount,
+  type PlannedDirectory,
+  type PlannedEntry,
+} from "./plan.ts";
 import { changesSearch, searchRecord } from "./search/search-words.ts";
 import type { AccountServices } from "./services.ts";
 
