@@ -44,7 +44,7 @@ export interface NotificationReceiverOptions {
   readonly seen?: SeenNotifications;
   /** The only path to answer; requests for others fall through. Default: every path. */
   readonly path?: string;
-  /** Gets what the handler threw, after which the response is 503. Default: the `error` event of Koa; elsewhere `console.error`. */
+  /** Gets what the handler threw, after which the response is 503. Default: the `error` event of Koa; elsewhere a warning of the process, which Node prints. */
   readonly onError?: (error: Error) => void;
   /** Milliseconds since the epoch. Default: the system's clock. */
   readonly now?: () => number;

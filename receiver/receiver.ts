@@ -102,14 +102,18 @@ export function notificationReceiver(
       { method, path, headers: req.headers, body: () => bodyOf(req, rawBody) },
       (error) => ctx.app.emit("error", error, ctx),
     );
-    if (answer === undefined) return void (await next());
+    if (answer === undefined) {
+      await next();
+      return;
+    }
     ctx.status = answer.status;
     ctx.set({ ...answer.headers });
     ctx.body = answer.body;
   };
 }
 
-const print = (error: Error): void => console.error("a notification could not be handled:", error);
+/** Node prints it to standard error, with its stack. */
+const warn = (error: Error): void => process.emitWarning(error);
 
 /** A request of Node.js or Express: there, `originalUrl` has the whole path. A body parser may have kept the bytes as `rawBody`. */
 type NodeRequest = IncomingMessage & { readonly originalUrl?: string; readonly rawBody?: unknown };
@@ -124,26 +128,32 @@ export function notificationListener(
 ): (request: NodeRequest, response: ServerResponse, next?: (error?: unknown) => void) => void {
   const receive = createReceive(options);
 
-  async function respond(request: NodeRequest, response: ServerResponse, next?: () => void): Promise<void> {
+  async function respond(
+    request: NodeRequest,
+    response: ServerResponse,
+    next?: (error?: unknown) => void,
+  ): Promise<void> {
     const { method = "", originalUrl, url = "/", headers, rawBody } = request;
     const [path = "/"] = (originalUrl ?? url).split("?", 1);
     const body = () => bodyOf(request, rawBody);
-    const answer = await receive({ method, path, headers, body }, print);
-    if (answer !== undefined)
-      response
-        .writeHead(answer.status, { ...answer.headers, "content-type": "application/json" })
-        .end(JSON.stringify(answer.body));
-    else if (next !== undefined) next();
-    else response.writeHead(404).end();
+    try {
+      const answer = await receive({ method, path, headers, body }, warn);
+      if (answer !== undefined)
+        response
+          .writeHead(answer.status, { ...answer.headers, "content-type": "application/json" })
+          .end(JSON.stringify(answer.body));
+      else if (next !== undefined) next();
+      else response.writeHead(404).end();
+    } catch (error) {
+      if (next !== undefined) next(error);
+      else {
+        warn(error as Error);
+        response.writeHead(500).end();
+      }
+    }
   }
 
-  return (request, response, next) => {
-    respond(request, response, next).catch((error: unknown) => {
-      if (next !== undefined) return next(error);
-      print(error as Error);
-      response.writeHead(500).end();
-    });
-  };
+  return (request, response, next) => void respond(request, response, next);
 }
 
 /**
@@ -155,12 +165,16 @@ export function notificationHandler(
 ): (request: Request) => Promise<Response> {
   const receive = createReceive(options);
   return async (request) => {
-    const { method, url, headers } = request;
+    const { method, url } = request;
     const { pathname: path } = new URL(url);
-    const answer = await receive({ method, path, headers, body: () => webBodyOf(request) }, print);
+    const answer = await receive(
+      { method, path, headers: request.headers, body: () => webBodyOf(request) },
+      warn,
+    );
     if (answer === undefined) return new Response(null, { status: 404 });
-    // The runtime closes the connection.
-    const { connection, ...rest } = answer.headers;
-    return Response.json(answer.body, { status: answer.status, headers: rest });
+    const headers = new Headers(answer.headers);
+    // The connection is the runtime's.
+    headers.delete("connection");
+    return Response.json(answer.body, { status: answer.status, headers });
   };
 }

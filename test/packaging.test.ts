@@ -17,7 +17,7 @@ import { buildImage } from "./deploy/dockerfile.ts";
 import { freePorts, startProgram } from "./examples/processes.ts";
 import { installPacked, linkPackages, manifest, packInto, run } from "./installed.ts";
 import { newFolder } from "./closing.ts";
-import { BODY, deliverer, options, target } from "./notifier/attempts.ts";
+import { BODY, deliverer, options as requestOptions, target } from "./notifier/attempts.ts";
 
 const root = join(import.meta.dirname, "..");
 /** The entry points. The package also exports a document. */
@@ -165,7 +165,7 @@ describe("the package for receivers", () => {
       const shop = { client_id: "shop", client_secret, signing_secrets: [secret] };
       const there = target(`http://127.0.0.1:${port}/notify`, shop);
       const { attempt } = deliverer();
-      expect(await attempt(there, BODY, options("one"))).toMatchObject({ status: 200 });
+      expect(await attempt(there, BODY, requestOptions("one"))).toMatchObject({ status: 200 });
       await running.until(/received PROFILE_CHANGED b5c6ab5e\S* one/);
     } finally {
       await running.stop();
