@@ -18,6 +18,7 @@ import { builtInLocales, readTexts } from "../../core/texts.ts";
 import { consentFields } from "../../interactions/protocol.ts";
 import { ALL_FIELDS, createClaims } from "../../provider/claims.ts";
 import type { AttributeValue } from "../../records/directory/directory.ts";
+import { rounds } from "../rounds.ts";
 import {
   ACCOUNTS,
   called,
@@ -79,6 +80,25 @@ const OTHER: Readonly<Record<string, unknown>> = {
   "a list": ["a"],
 };
 
+/** What forms, JSON and command lines may each carry in a way of their own. */
+const CARRIED: ReadonlySet<string> = new Set(["!a NUL", "!half a surrogate pair", "a name of an object"]);
+const WAYS = [...Object.keys(TRUSTED), ...Object.keys(OWN)];
+
+/**
+ * The hostile values that are sent by a way in. The rule of a field has a few answers to all of them, and every way is asked for
+ * each answer once; the ways take turns with the values, except with what depends on how they carry it. In
+ * `npm run test:all`, every way gets every value.
+ */
+function sentBy(
+  by: string,
+  answerOf: (value: string) => string,
+): readonly (readonly [what: string, value: string])[] {
+  const all = Object.entries(HOSTILE);
+  if (rounds(0, 1) === 1) return all;
+  const alike = Map.groupBy(all, ([what, value]) => (CARRIED.has(what) ? what : answerOf(value)));
+  return [...alike.values()].map((some) => some[WAYS.indexOf(by) % some.length] ?? ["", ""]);
+}
+
 const at = useFieldsService();
 
 /** A username is unique: each account that keeps the value gives it back. */
@@ -109,7 +129,7 @@ describe.each(ROWS)("the field %s of a person", (name, row) => {
     await accounts.delete(imported.sub);
   });
 
-  it.each([...Object.keys(TRUSTED), ...Object.keys(OWN)])(
+  it.each(WAYS)(
     "has one rule for what comes by %s [D-ATTR-14]",
     async (by) => {
       const isOwn = Object.hasOwn(OWN, by);
@@ -117,12 +137,19 @@ describe.each(ROWS)("the field %s of a person", (name, row) => {
       const isOneField =
         input !== undefined && (by === "registration" ? registration !== undefined : isEdited);
       const isOpen = !isOwn || isOneField;
+      const clock = createSystemClock();
+      const keptOf = (value: AttributeValue): AttributeValue =>
+        isOwn ? enteredValue(row, textOf(value)) : value;
+      const problemOf = (value: AttributeValue): string | undefined =>
+        isOwn ? enteredProblem(row, keptOf(value), clock) : row.problem(value, clock);
       const good = ["a good value", isOwn ? textOf(second) : second] as const;
-      for (const [what, value] of isOpen ? [...Object.entries(HOSTILE), good] : [good]) {
-        const clock = createSystemClock();
-        const kept = isOwn ? enteredValue(row, textOf(value)) : value;
-        const problem = isOwn ? enteredProblem(row, kept, clock) : row.problem(value, clock);
-        if (what.startsWith("!")) expect([what, problem]).toEqual([what, expect.any(String)]);
+      // A form says less than the rule.
+      const answerOf = (value: string): string => `${problemOf(value)} ${row.problem(value, clock)}`;
+      if (isOpen)
+        for (const [what, value] of Object.entries(HOSTILE))
+          if (what.startsWith("!")) expect([what, problemOf(value)]).toEqual([what, expect.any(String)]);
+      for (const [what, value] of isOpen ? [...sentBy(by, answerOf), good] : [good]) {
+        const [kept, problem] = [keptOf(value), problemOf(value)];
         // A portal that is not in the directory.
         if (name === "portal" && problem === undefined && value !== second) continue;
         const sent = await (isOwn ? OWN[by]?.(at, row, textOf(value)) : TRUSTED[by]?.(at, row, value));
