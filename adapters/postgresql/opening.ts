@@ -3,7 +3,7 @@ import { ConfigurationError, SignInError, StorageMissing, StorageUnavailable } f
 import type { Connections } from "./connection.ts";
 import { UNBOUND } from "./driver-options.ts";
 import { sqlState } from "./faults.ts";
-import { SCHEMA } from "./schema.ts";
+import { FUNCTIONS, NAMES, TABLES_SCHEMA } from "./schema.ts";
 
 /** The oldest version that has all features the statements use. */
 const OLDEST = 140_000;
@@ -55,7 +55,9 @@ WITH me AS (SELECT r.oid, r.rolsuper FROM pg_roles AS r WHERE r.rolname = curren
 SELECT format('the %s %s belongs to %s', CASE c.relkind WHEN 'r' THEN 'table' WHEN 'S' THEN 'sequence' ELSE 'relation' END,
     c.relname, pg_get_userbyid(c.relowner)) AS what FROM relations AS c WHERE c.relowner NOT IN (SELECT oid FROM trusted)
 UNION ALL SELECT format('the function %s belongs to %s', f.proname, pg_get_userbyid(f.proowner)) FROM functions AS f
-  WHERE f.proowner NOT IN (SELECT oid FROM trusted) AND (f.proname IN ('sign_in_erase', 'sign_in_commit', 'sign_in_sweep')
+  WHERE f.proowner NOT IN (SELECT oid FROM trusted) AND (f.proname IN (${Object.values(NAMES)
+    .map((name) => `'${name}'`)
+    .join(", ")})
     OR EXISTS (SELECT FROM pg_proc AS b WHERE b.pronamespace = 'pg_catalog'::regnamespace AND b.proname = f.proname))
 UNION ALL SELECT format('the operator %s belongs to %s', o.oprname, pg_get_userbyid(o.oprowner)) FROM pg_operator AS o
   JOIN here ON o.oprnamespace = here.oid WHERE o.oprowner NOT IN (SELECT oid FROM trusted)
@@ -98,14 +100,22 @@ async function hasRecords(connections: Connections): Promise<boolean> {
 }
 
 /** Creates the tables and functions. Others may have planted some of their names: then the server refuses, or skips them. */
-async function create(connections: Connections): Promise<void> {
+async function create(connections: Connections, schema: string): Promise<void> {
   try {
-    await connections.raw(`BEGIN; SELECT pg_advisory_xact_lock(${SCHEMA_LOCK}); ${SCHEMA} COMMIT;`);
+    await connections.raw(`BEGIN; SELECT pg_advisory_xact_lock(${SCHEMA_LOCK}); ${schema} COMMIT;`);
   } catch (error) {
     await connections.raw("ROLLBACK").catch(() => undefined);
     await refuseForeign(connections);
     throw error;
   }
+}
+
+/**
+ * Creates the functions of this version in a database that processes of another one have made: a command writes nothing when it opens
+ * a storage, and may be the first of its version.
+ */
+export async function createFunctions(connections: Connections): Promise<void> {
+  await create(connections, FUNCTIONS);
 }
 
 /**
@@ -121,7 +131,7 @@ export async function prepareDatabase(
   const [row] = await connections.raw<{ server_version_num: string }>("SHOW server_version_num");
   if (Number(row?.server_version_num) < OLDEST) throw wrong("PostgreSQL 14 or newer is needed");
   await pinSchema(connections);
-  if (!mustExist) await create(connections);
+  if (!mustExist) await create(connections, TABLES_SCHEMA + FUNCTIONS);
   else if (!(await hasRecords(connections)))
     throw new StorageMissing("there is no storage in that database of PostgreSQL");
   await refuseForeign(connections);

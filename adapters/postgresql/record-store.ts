@@ -17,7 +17,7 @@ import {
 import { withTimeout } from "../../core/with-timeout.ts";
 import { CLOCK, Connections, type Statement } from "./connection.ts";
 import { asFault, isTransient, lateFault, sqlState } from "./faults.ts";
-import { openingFault, prepareDatabase } from "./opening.ts";
+import { createFunctions, openingFault, prepareDatabase } from "./opening.ts";
 import {
   CLUSTER,
   COMMIT,
@@ -52,6 +52,8 @@ const LATE_ANSWER_MS = 200;
 /** Pause after an attempt without an answer. */
 const RETRY_DELAY_MS = 50;
 
+/** SQLSTATE of a call of a function that is not there. */
+const UNKNOWN_FUNCTION = "42883";
 /** SQLSTATE of a commit after its deadline. */
 const LATE = "SI001";
 
@@ -311,8 +313,19 @@ class PostgresStore implements RecordStore {
     const deadline = await this.#connections.serverTimeIn(end - performance.now());
     const indexed = put.some(hasEntries);
     const values = [id, refsText, putsText, this.#clock.now(), deadline, relaxed, isAgain, indexed];
-    const [row] = await this.#connections.raw<{ failed: readonly number[] | null }>(COMMIT, values);
+    const [row] = await this.#call<{ failed: readonly number[] | null }>(COMMIT, values);
     return row?.failed ?? null;
+  }
+
+  /** Calls a function of this version, and creates it if it is not there yet. Rejects with the driver's errors. */
+  async #call<T extends object>(statement: Statement, values: readonly unknown[]): Promise<T[]> {
+    try {
+      return await this.#connections.raw<T>(statement, values);
+    } catch (error) {
+      if (sqlState(error) !== UNKNOWN_FUNCTION) throw error;
+      await createFunctions(this.#connections);
+      return this.#connections.raw<T>(statement, values);
+    }
   }
 
   /**

@@ -3,6 +3,7 @@
  * to that id, so they never belong to a later record with the same key. `entries` repeats the index entries of the
  * record. Times are milliseconds since the epoch by the clock of the service unless stated otherwise.
  */
+import { createHash } from "node:crypto";
 import type { Statement } from "./connection.ts";
 import { HISTORY } from "./hosts.ts";
 
@@ -26,7 +27,7 @@ const CHURNED = `WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_
 const EMPTIED = `WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
   autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0)`;
 
-export const SCHEMA: string = `
+export const TABLES_SCHEMA: string = `
 CREATE TABLE IF NOT EXISTS sign_in_records (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   kind text COLLATE "C" NOT NULL,
@@ -54,13 +55,29 @@ CREATE TABLE IF NOT EXISTS sign_in_counters (name text PRIMARY KEY, value bigint
 -- records, or insert the same ones.
 CREATE TABLE IF NOT EXISTS sign_in_commits (id text NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp()) ${EMPTIED};
 CREATE INDEX IF NOT EXISTS sign_in_commits_at ON sign_in_commits USING brin (at);
+`;
 
--- Removes a record. One with children stays as a tombstone: a commit must not delete thousands of children.
-CREATE OR REPLACE FUNCTION sign_in_erase(record bigint, kind text, entries text) RETURNS void LANGUAGE plpgsql AS $$
+interface FunctionNames {
+  readonly erase: string;
+  readonly commit: string;
+  readonly sweep: string;
+}
+
+/** The names of the functions of a version. */
+const namesWith = (suffix: string): FunctionNames => ({
+  erase: `sign_in_erase${suffix}`,
+  commit: `sign_in_commit${suffix}`,
+  sweep: `sign_in_sweep${suffix}`,
+});
+
+const functionsAs = (
+  names: FunctionNames,
+): string => `-- Removes a record. One with children stays as a tombstone: a commit must not delete thousands of children.
+CREATE OR REPLACE FUNCTION ${names.erase}(record bigint, kind text, entries text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   DELETE FROM sign_in_entries WHERE ctid = ANY (ARRAY(
     SELECT f.ctid FROM json_to_recordset(coalesce(entries, '[]')::json) AS i (name text, at text, "order" bigint)
-      ${entryRow("sign_in_erase.kind", "sign_in_erase.record")}
+      ${entryRow(`${names.erase}.kind`, `${names.erase}.record`)}
   ));
   IF EXISTS (SELECT FROM sign_in_records AS c WHERE c.parent = record) THEN
     UPDATE sign_in_records AS r SET kind = '', key = r.id::text, value = '{}', version = '', expires_at = 0, entries = NULL
@@ -77,7 +94,7 @@ END $$;
 --   refs: kind, key, version (what is expected), use ('put', 'remove', 'expect', or 'parent' of a record to put), parent (also a parent)
 --   puts: ref and parent (numbers of references, from 1), value, expires_at, entries
 --   indexed: whether any record to put has entries
-CREATE OR REPLACE FUNCTION sign_in_commit(
+CREATE OR REPLACE FUNCTION ${names.commit}(
   commit_id text, refs json, puts json, now double precision, deadline timestamptz, relaxed boolean, again boolean, indexed boolean
 ) RETURNS integer[] LANGUAGE plpgsql AS $$
 DECLARE
@@ -151,7 +168,7 @@ BEGIN
 
   IF removed IS NOT NULL THEN
     FOREACH old IN ARRAY removed LOOP
-      PERFORM sign_in_erase(found[old], kinds[old], olds[old]);
+      PERFORM ${names.erase}(found[old], kinds[old], olds[old]);
     END LOOP;
   END IF;
   IF had_entries THEN
@@ -195,7 +212,7 @@ BEGIN
 END $$;
 
 -- Deletes expired records with their children, at most this many records.
-CREATE OR REPLACE FUNCTION sign_in_sweep(now double precision, most integer) RETURNS integer LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION ${names.sweep}(now double precision, most integer) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
   expired bigint[];
   children bigint[];
@@ -227,6 +244,19 @@ BEGIN
   RETURN deleted;
 END $$;
 `;
+
+/**
+ * The names end with a hash of the text, so that processes of two versions of this program can use one database: neither
+ * replaces the functions of the other, and nobody has to remember to count a version.
+ */
+export const NAMES: FunctionNames = namesWith(
+  `_${createHash("sha256")
+    .update(functionsAs(namesWith("")))
+    .digest("hex")
+    .slice(0, 8)}`,
+);
+
+export const FUNCTIONS: string = functionsAs(NAMES);
 
 /** Whether a record `r` with its parent `p` exists at `$1`. */
 const LIVE = `(r.expires_at IS NULL OR r.expires_at > $1)
@@ -300,7 +330,7 @@ ORDER BY n`,
 /** Parameters: the id of the commit, references, records to put, now, deadline, relaxed, again, indexed. */
 export const COMMIT: Statement = {
   name: "sign-in-commit",
-  text: "SELECT sign_in_commit($1, $2, $3, $4, $5, $6, $7, $8) AS failed",
+  text: `SELECT ${NAMES.commit}($1, $2, $3, $4, $5, $6, $7, $8) AS failed`,
 };
 
 /** Tables that are restored are other tables, unless a restore filled those that were there. */
@@ -320,7 +350,7 @@ ON CONFLICT (name) DO UPDATE SET value = greatest(sign_in_counters.value + 1, $2
 };
 
 /** Parameters: now, limit. */
-export const SWEEP: Statement = { name: "sign-in-sweep", text: "SELECT sign_in_sweep($1, $2) AS swept" };
+export const SWEEP: Statement = { name: "sign-in-sweep", text: `SELECT ${NAMES.sweep}($1, $2) AS swept` };
 
 /** Parameters: the kinds. It is a hint, so it does not wait for the disk. */
 export const NOTIFY: Statement = {

@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, it } from "@jest/globals";
 import { Client } from "pg";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { openPostgres } from "../../adapters/postgresql/record-store.ts";
+import { NAMES } from "../../adapters/postgresql/schema.ts";
 import { blocks } from "../examples/documents.ts";
 import { ManualClock } from "../records/rules/stage.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
@@ -107,13 +108,13 @@ describe("what another role has planted before the first start", () => {
     ],
     [
       "a function of the same name and types",
-      "CREATE FUNCTION sign_in_sweep(now double precision, most integer) RETURNS integer LANGUAGE sql AS 'SELECT 1';",
-      /the function sign_in_sweep belongs to other/u,
+      `CREATE FUNCTION ${NAMES.sweep}(now double precision, most integer) RETURNS integer LANGUAGE sql AS 'SELECT 1';`,
+      /the function sign_in_sweep_[0-9a-f]{8} belongs to other/u,
     ],
     [
       "a function of the same name and other types",
-      "CREATE FUNCTION sign_in_commit(a text, b text, c text, d text, e text, f text, g text) RETURNS integer[] LANGUAGE sql AS 'SELECT NULL::integer[]';",
-      /the function sign_in_commit belongs to other/u,
+      `CREATE FUNCTION ${NAMES.commit}(a text, b text, c text, d text, e text, f text, g text) RETURNS integer[] LANGUAGE sql AS 'SELECT NULL::integer[]';`,
+      /the function sign_in_commit_[0-9a-f]{8} belongs to other/u,
     ],
     [
       "a function that hides one of PostgreSQL",

@@ -11,6 +11,7 @@ import {
   GET_ONE,
   LIST_DOWN,
   LIST_UP,
+  NAMES,
   SCAN,
   SWEEP,
 } from "../../adapters/postgresql/schema.ts";
@@ -156,6 +157,41 @@ it("vacuums its tables more often than others, as they grow", async () => {
     { name: "sign_in_entries", options: churned },
     { name: "sign_in_records", options: churned },
   ]);
+});
+
+describe("a database that processes of another version use", () => {
+  const FUNCTIONS =
+    "SELECT proname AS name, md5(prosrc) AS text FROM pg_proc WHERE proname LIKE 'sign_in%' ORDER BY 1";
+
+  it("keeps their functions, and gets those of this one by the first start or the first change of a command [D-PG-7]", async () => {
+    const url = await server.newDatabase();
+    const clock = new ManualClock();
+    const put = async (id: string, mustExist: boolean): Promise<void> => {
+      const store = await openPostgres({ url, clock, mustExist });
+      await store.commit({ id, deadline: clock.now() + 5_000, put: [thing(id)] });
+      await store.close();
+    };
+    await put("first", false);
+    const client = new Client({ connectionString: url });
+    await client.connect();
+    const created = (await client.query(FUNCTIONS)).rows;
+    expect(new Set(created.map(({ name }: { readonly name: string }) => name))).toEqual(
+      new Set(Object.values(NAMES)),
+    );
+    // As the other version has left it.
+    for (const name of Object.values(NAMES))
+      await client.query(`ALTER FUNCTION ${name} RENAME TO ${name.replace(/_[^_]+$/u, "_0123abcd")}`);
+    const others = (await client.query(FUNCTIONS)).rows;
+    await (await openPostgres({ url, clock, mustExist: true })).close();
+    expect((await client.query(FUNCTIONS)).rows).toEqual(others);
+    await put("second", true);
+    expect((await client.query(FUNCTIONS)).rows).toEqual(
+      expect.arrayContaining([...created.map((each: object) => expect.objectContaining(each)), ...others]),
+    );
+    await put("third", false);
+    expect((await client.query(FUNCTIONS)).rows).toHaveLength(6);
+    await client.end();
+  });
 });
 
 /** Puts records, of which every twentieth expires. */
