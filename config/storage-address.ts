@@ -8,7 +8,7 @@ import {
   readPostgresAddress,
   type SecretFiles,
 } from "./postgresql-address.ts";
-import { describeRedis, readRedisAddress } from "./redis-address.ts";
+import { describeRedis, readRedisAddress, REDIS_SCHEMES, redisSecretFiles } from "./redis-address.ts";
 import { isPrintable, withoutCredentials } from "./value-forms.ts";
 
 /** The code that opens a store: `adapters/open.ts` has an entry for each. */
@@ -75,12 +75,13 @@ const SCHEMES: readonly AddressScheme[] = [
   },
   {
     backend: "redis",
-    schemes: ["redis", "rediss"],
+    schemes: REDIS_SCHEMES,
     serves: ["artifacts", "queue"],
-    forms: ["`redis://…`", "`rediss://…`"],
+    forms: ["`redis://…`", "`rediss://…`", "`redis+sentinel://…`", "`redis+cluster://…`"],
     usual: ["redis://…", "rediss://…"],
     problem: (address) => problemOf(readRedisAddress(address)),
     describe: describeRedis,
+    secretFiles: redisSecretFiles,
   },
 ];
 

@@ -86,6 +86,8 @@ const LONG = [
   "faults/killed",
   "faults/operating/operating",
   "faults/redis",
+  "faults/redis-cluster",
+  "faults/redis-sentinel",
   "faults/server-faults",
   "faults/two-processes",
   "hostile/broken-jwts",

@@ -3,118 +3,11 @@
  * is refused, or is `Unanswered`. The connection is restored in the background.
  */
 import { hash, randomUUID } from "node:crypto";
-import { createConnection, isIP, type Socket } from "node:net";
-import { connect as connectTls } from "node:tls";
-import type { CommonRedisOptions, Redis, StandaloneConnectionOptions } from "ioredis";
+import type { Redis } from "ioredis";
 import type { RedisAddress } from "../../config/redis-address.ts";
-import { StorageUnavailable } from "../../core/errors.ts";
-
-// The driver's errors contain the whole command, so they are never passed on.
-
-/** It is unknown whether Redis has run the command. */
-export class Unanswered extends StorageUnavailable {}
-
-/** Redis's message under the code `ERR` when a script runs a command that the user may not use. */
-const NOT_ALLOWED = /\bNOPERM\b|can't run this command/u;
-
-function codeOf(said: string): string {
-  if (NOT_ALLOWED.test(said)) return "NOPERM";
-  return /^[A-Z]{3,}\b/u.exec(said)?.[0] ?? "ERR";
-}
-
-/** The code of an error that Redis sent, such as `OOM` or `NOSCRIPT`; `undefined` for other errors. */
-export function answerCode(error: unknown): string | undefined {
-  return Error.isError(error) && error.name === "ReplyError" ? codeOf(error.message) : undefined;
-}
-
-/** The reason in one word, without values. */
-export function reason(error: unknown): string {
-  const code: unknown = Error.isError(error) ? Reflect.get(error, "code") : undefined;
-  return answerCode(error) ?? (typeof code === "string" ? code : "no answer");
-}
-
-/** The fault for an error that Redis sent. */
-function refusedFault(message: string): StorageUnavailable {
-  const code = codeOf(message);
-  return new StorageUnavailable(`Redis answered ${code}`, { reason: code });
-}
-
-/**
- * The fault for an error of a command.
- * @param lost why there is no connection, if there is none: the driver does not say so in the error of a command.
- */
-export function asFault(error: unknown, lost?: string): StorageUnavailable {
-  if (answerCode(error) !== undefined) return refusedFault((error as Error).message);
-  const why = lost ?? reason(error);
-  return new Unanswered(`Redis did not answer (${why})`, { reason: why });
-}
-
-/** The error of every call after `close()`. */
-function closedFault(): StorageUnavailable {
-  return new StorageUnavailable("the connection to Redis is closed", { reason: "closed" });
-}
-
-/** For the server to close a connection, before the socket is destroyed. */
-const CLOSE_TIMEOUT_MS = 200;
-
-/** The driver's options for the address. */
-type DriverOptions = Pick<CommonRedisOptions, "username" | "password" | "db" | "Connector"> &
-  Pick<StandaloneConnectionOptions, "host" | "port" | "tls">;
-
-/**
- * Sends the writes of one tick to the socket together. A write costs Node.js more than the command in it: without this,
- * a code exchange takes a tenth more CPU.
- */
-function combineWrites(socket: Socket): Socket {
-  const write = socket.write.bind(socket) as (...values: unknown[]) => boolean;
-  socket.write = (...values: unknown[]) => {
-    if (socket.writableCorked === 0) {
-      socket.cork();
-      process.nextTick(() => socket.uncork());
-    }
-    return write(...values);
-  };
-  return socket;
-}
-
-/** @param closed no further connections are opened once it is aborted. */
-export async function driverOptions(address: RedisAddress, closed?: AbortSignal): Promise<DriverOptions> {
-  const { host, port, username, password, db } = address;
-  // A host name selects the certificate (SNI); an IP address can't. Either is verified against the certificate.
-  const tls = address.tls ? (isIP(host) === 0 ? { servername: host } : {}) : undefined;
-  const { AbstractConnector } = await import("ioredis");
-
-  /**
-   * Opens sockets. A TLS socket that is closed while its certificate is refused emits two errors. ioredis's own
-   * connector listens for the first one only, so the second one would end the process.
-   */
-  class Connector extends AbstractConnector {
-    constructor() {
-      super(CLOSE_TIMEOUT_MS);
-    }
-
-    override async connect(): Promise<Socket> {
-      closed?.throwIfAborted();
-      this.connecting = true;
-      await new Promise<void>((resolve) => process.nextTick(resolve));
-      if (!this.connecting) throw new Error("Connection is closed.");
-      const socket =
-        tls === undefined ? createConnection({ host, port }) : connectTls({ host, port, ...tls });
-      socket.on("error", (error) => (this.firstError ??= error));
-      return (this.stream = combineWrites(socket));
-    }
-  }
-
-  return {
-    host,
-    port,
-    db,
-    Connector,
-    ...(username === undefined ? {} : { username }),
-    ...(password === undefined ? {} : { password }),
-    ...(tls === undefined ? {} : { tls }),
-  };
-}
+import type { StorageUnavailable } from "../../core/errors.ts";
+import { driverOptions, NOT_HERE } from "./driver.ts";
+import { answerCode, asFault, closedFault, reason } from "./faults.ts";
 
 /** A script, and the hash by which Redis caches it. */
 export interface Script {
@@ -135,11 +28,14 @@ const COMMAND_TIMEOUT_MS = 4000;
 /** Milliseconds between two attempts to connect, at most. */
 const MAX_RECONNECT_DELAY_MS = 500;
 
-/** Makes the driver's client, which starts to connect. */
-export async function createClient(address: RedisAddress): Promise<Redis> {
+/**
+ * Makes the driver's client, which starts to connect.
+ * @param key in the slot that holds all keys of the store, if this is a cluster.
+ */
+export async function createClient(address: RedisAddress, key: string): Promise<Redis> {
   const { Redis: Client } = await import("ioredis");
   const client = new Client({
-    ...(await driverOptions(address)),
+    ...(await driverOptions({ address, key })),
     // With auto-pipelining the driver would send nothing more until it has all responses.
     enableAutoPipelining: false,
     enableOfflineQueue: false,
@@ -151,8 +47,8 @@ export async function createClient(address: RedisAddress): Promise<Redis> {
     connectTimeout: COMMAND_TIMEOUT_MS,
     socketTimeout: SILENCE_TIMEOUT_MS,
     retryStrategy: (times) => Math.min(times * 20, MAX_RECONNECT_DELAY_MS),
-    // The primary has become a replica. Its address may point to the new primary by now.
-    reconnectOnError: (error) => error.message.includes("READONLY"),
+    // The address leads to another server by now, or will.
+    reconnectOnError: ({ message }) => NOT_HERE.test(message),
   });
   // Commands report the errors. Without a listener the driver prints them.
   client.on("error", () => undefined);
@@ -205,8 +101,15 @@ export class Connection {
     try {
       return await command(this.#client);
     } catch (error) {
-      throw asFault(error, this.#lost);
+      throw this.#fault(error);
     }
+  }
+
+  #fault(error: unknown): StorageUnavailable {
+    const code = answerCode(error) ?? "";
+    // The driver now closes the connection. What waits on it has the same reason.
+    if (NOT_HERE.test(code)) this.#lost = code;
+    return asFault(error, this.#lost);
   }
 
   /**
@@ -217,7 +120,7 @@ export class Connection {
     try {
       return await this.#client.evalsha(sha, keys.length, ...keys, ...values);
     } catch (error) {
-      if (answerCode(error) !== "NOSCRIPT") throw asFault(error, this.#lost);
+      if (answerCode(error) !== "NOSCRIPT") throw this.#fault(error);
     }
     return this.send((client) => client.eval(text, keys.length, ...keys, ...values));
   }

@@ -104,7 +104,11 @@ export const COMMIT: Script = script(
   CORE,
   `
 local id, deadline, remembered, change = ARGV[3], tonumber(ARGV[4]), ARGV[5], cjson.decode(ARGV[6])
-if call("EXISTS", prefix .. "m:" .. id) == 1 then return { "done" } end
+if call("EXISTS", prefix .. "m:" .. id) == 1 then
+  -- A write, for which a connection that has sent no other one can wait.
+  call("PEXPIRE", prefix .. "m:" .. id, remembered)
+  return { "done" }
+end
 local time = call("TIME")
 if time[1] * 1000 + time[2] / 1000 >= deadline then return { "late" } end
 

@@ -1,7 +1,7 @@
 /** The record store in Redis, for short-lived records that change often. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import { readRedisAddress } from "../../config/redis-address.ts";
+import { type RedisAddress, readRedisAddress } from "../../config/redis-address.ts";
 import type { Clock } from "../../core/clock.ts";
 import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
 import { batchReads } from "../read-batches.ts";
@@ -17,12 +17,13 @@ import {
   type Ref,
 } from "../record-store.ts";
 import { withTimeout } from "../../core/with-timeout.ts";
-import { answerCode, Connection, createClient, Unanswered } from "./connection.ts";
+import { Connection, createClient, type Script } from "./connection.ts";
+import { answerCode, Unanswered } from "./faults.ts";
 import { firstConnection, checkServer, type Purpose, unusable } from "./startup.ts";
 import { COMMIT, GET, LIST, NEXT, PING, SWEEP } from "./record-scripts.ts";
 
 export interface RedisOptions {
-  /** `redis://…` or `rediss://…`; see `readRedisAddress`. */
+  /** See `readRedisAddress`. */
   readonly url: string;
   /** Decides what has expired. */
   readonly clock: Clock;
@@ -47,6 +48,22 @@ const LATE_ANSWER_MS = 200;
 const COMMIT_ID_KEPT_MS = 1_000;
 /** Pause after an attempt without an answer. */
 const RETRY_DELAY_MS = 20;
+/** Pause after an attempt that was refused because the primary changes. */
+const MOVING_DELAY_MS = 100;
+/** Reasons of refusals that end when another server is the primary, or has all keys. Nothing was written. */
+const MOVING: ReadonlySet<string | undefined> = new Set([
+  "MOVED",
+  "ASK",
+  "TRYAGAIN",
+  "CLUSTERDOWN",
+  "READONLY",
+]);
+/** How long a read waits for that. */
+const MOVING_LIMIT_MS = 2_000;
+
+const isMoving = (error: unknown): boolean => error instanceof StorageUnavailable && MOVING.has(error.reason);
+/** For the replicas to confirm a commit: shorter than a silence that ends a connection. */
+const CONFIRMATION_TIMEOUT_MS = 1_000;
 /** Keys that one step of a scan visits. */
 const SCANNED = 1_000;
 
@@ -140,12 +157,48 @@ async function scanStep(
   return answer;
 }
 
-function createStore(connection: Connection, prefix: string, clock: Clock): RecordStore {
-  const run = (
-    text: Parameters<Connection["run"]>[0],
-    values: readonly string[],
-    now: number = clock.now(),
-  ): Promise<unknown> => connection.run(text, [], [prefix, String(now), ...values]);
+/** How a store uses its server. */
+interface Usage {
+  /** How many replicas must have a commit before it is acknowledged. */
+  readonly replicas: number;
+  /** Begins all of them. */
+  readonly prefix: string;
+  /**
+   * What each script declares. In a cluster that is one key that is never written: a server that has not all keys of its
+   * slot, because it gives or takes them, then refuses the script as a whole.
+   */
+  readonly declared: readonly string[];
+}
+
+/** In a cluster the braces put all keys into one slot. */
+function usageOf({ kind, prefix = PREFIX, replicas }: RedisAddress, storageId: string | undefined): Usage {
+  if (kind !== "cluster")
+    return { replicas, prefix: storageId === undefined ? prefix : `${prefix}${storageId}:`, declared: [] };
+  const own = `${prefix}{${storageId ?? "all"}}:`;
+  return { replicas, prefix: own, declared: [`${own}never`] };
+}
+
+function createStore(
+  connection: Connection,
+  { replicas, prefix, declared }: Usage,
+  clock: Clock,
+): RecordStore {
+  const runOnce = (text: Script, values: readonly string[], now: number = clock.now()): Promise<unknown> =>
+    connection.run(text, declared, [prefix, String(now), ...values]);
+
+  /** Runs a script that may run twice, and waits a moment while the primary changes. */
+  async function run(text: Script, values: readonly string[], now?: number): Promise<unknown> {
+    const end = performance.now() + MOVING_LIMIT_MS;
+    for (;;) {
+      try {
+        return await runOnce(text, values, now);
+      } catch (error) {
+        if (!isMoving(error)) throw error;
+        await pause(MOVING_DELAY_MS);
+        if (performance.now() >= end || !(await connection.readyWithin(end - performance.now()))) throw error;
+      }
+    }
+  }
 
   async function attempt(
     { id }: Commit,
@@ -154,13 +207,20 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
   ): Promise<readonly string[]> {
     const redisDeadline = await connection.timeAt(deadline);
     const storedFor = Math.ceil(Math.max(0, deadline - performance.now()) + COMMIT_ID_KEPT_MS);
-    const answer = await run(COMMIT, [id, String(redisDeadline), String(storedFor), ...parts]);
-    return answer as readonly string[];
+    const values = [id, String(redisDeadline), String(storedFor), ...parts];
+    const answer = (await runOnce(COMMIT, values)) as readonly string[];
+    if (replicas > 0 && answer[0] === "done" && (await confirmations()) < replicas)
+      throw new Unanswered("the replicas of Redis have not confirmed a commit", { reason: "replicas" });
+    return answer;
   }
+
+  /** How many replicas have what was written on this connection. Redis answers what waits behind it later. */
+  const confirmations = (): Promise<number> =>
+    connection.send((client) => client.wait(replicas, CONFIRMATION_TIMEOUT_MS));
 
   /** Repeats the commit until its outcome is known. The script runs a commit once and answers "done" again. */
   async function commit(change: Commit, parts: readonly string[], wait: number): Promise<void> {
-    if (!connection.isReady) {
+    if (!connection.isReady && !MOVING.has(connection.lost)) {
       const why = connection.lost ?? "no connection";
       throw new StorageUnavailable(`there is no connection to Redis (${why})`, { reason: why });
     }
@@ -182,8 +242,10 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
             reason: "deadline",
           });
       } catch (error) {
-        if (!(error instanceof Unanswered)) throw error;
-        await pause(RETRY_DELAY_MS);
+        const moving = isMoving(error);
+        if (!moving && !(error instanceof Unanswered)) throw error;
+        if (moving && performance.now() + MOVING_DELAY_MS >= deadline) throw error;
+        await pause(moving ? MOVING_DELAY_MS : RETRY_DELAY_MS);
         if (!(await connection.readyWithin(end - performance.now()))) throw error;
       }
     }
@@ -223,7 +285,8 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
           const [next, keys] = await scanStep(connection, cursor, pattern);
           cursor = next;
           const ids = keys.map((key) => key.slice(prefix.length + 2));
-          const rows = ids.length === 0 ? [] : ((await run(GET, ids)) as readonly Row[]);
+          // Without any as well: a node that no longer has the slot finds nothing, and says so only to a script.
+          const rows = (await run(GET, ids)) as readonly Row[];
           found.push(...ids.flatMap((_id, index) => toFound(rows[2 * index] ?? []) ?? []));
         } while (cursor !== "0" && found.length < limit);
         return cursor === "0" ? { records: found } : { records: found, next: `${session} ${cursor}` };
@@ -254,7 +317,7 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
     sweep: (limit, now) => connection.during(async () => Number(await run(SWEEP, [String(limit)], now))),
     ping: () =>
       connection.during(async () => {
-        const [seconds, micros] = (await run(PING, [])) as readonly string[];
+        const [seconds, micros] = (await runOnce(PING, [])) as readonly string[];
         return Number(seconds) * 1_000 + Number(micros) / 1_000;
       }),
     close: () => connection.close(),
@@ -285,7 +348,7 @@ async function tryOut(store: RecordStore, clock: Clock): Promise<void> {
 
 /**
  * Connects to Redis. A lost connection is restored in the background; until then every call is refused immediately.
- * @throws ConfigurationError for a Redis Cluster, a replica, or an invalid address.
+ * @throws ConfigurationError for a replica, a server of another kind than the address says, or an invalid address.
  * @throws StorageUnavailable when it does not answer in time, or the user lacks rights.
  */
 export async function openRedis({
@@ -297,14 +360,13 @@ export async function openRedis({
 }: RedisOptions): Promise<RecordStore> {
   const address = readRedisAddress(url);
   if (typeof address === "string") throw new ConfigurationError([`config.artifacts: ${address}`]);
-  const { prefix = PREFIX } = address;
-  const client = await createClient(address);
+  const usage = usageOf(address, storageId);
+  const client = await createClient(address, usage.prefix);
   try {
     await firstConnection(client, PURPOSE, startTimeoutMs);
-    await checkServer(client, PURPOSE, onWarning);
+    await checkServer(client, { ...PURPOSE, kind: address.kind }, onWarning);
     const connection = new Connection(client);
-    const own = storageId === undefined ? prefix : `${prefix}${storageId}:`;
-    const store = createStore(connection, own, clock);
+    const store = createStore(connection, usage, clock);
     await tryOut(store, clock).catch((error: unknown) => {
       throw unusable(PURPOSE, error);
     });

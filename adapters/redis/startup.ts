@@ -1,11 +1,13 @@
 /** Checks at start-up whether this Redis can be used, and warns about its settings. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Redis } from "ioredis";
+import type { RedisAddress } from "../../config/redis-address.ts";
 import { ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
-import { answerCode, reason } from "./connection.ts";
+import { helloFields, UNKNOWN_PRIMARY } from "./driver.ts";
+import { answerCode, reason } from "./faults.ts";
 
-/** Codes of refused credentials and missing rights: waiting does not help. */
-const REFUSALS: ReadonlySet<string> = new Set(["WRONGPASS", "NOAUTH", "NOPERM"]);
+/** Reasons for which waiting does not help: refused credentials, missing rights, and a name that nobody knows. */
+const REFUSALS: ReadonlySet<string> = new Set(["WRONGPASS", "NOAUTH", "NOPERM", UNKNOWN_PRIMARY]);
 
 /** Redis's message for a database that does not exist. With too many clients it sends the same code. */
 const NO_DATABASE = /\bDB index\b/u;
@@ -48,7 +50,7 @@ export async function firstConnection(client: Redis, purpose: Purpose, timeoutMs
     // The driver would continue with the first database.
     if (answerCode(error) === "ERR" && NO_DATABASE.test(String(error)))
       reject(wrong(purpose, "this Redis has no database of this number"));
-    if (REFUSALS.has(answerCode(error) ?? "")) reject(unusable(purpose, error));
+    if (REFUSALS.has(reason(error))) reject(unusable(purpose, error));
   };
   const over = new AbortController();
   const untilServing = async (): Promise<void> => {
@@ -78,12 +80,6 @@ export async function firstConnection(client: Redis, purpose: Purpose, timeoutMs
   }
 }
 
-/** The server's fields in HELLO, which every user may run. */
-async function helloFields(client: Redis): Promise<ReadonlyMap<string, unknown>> {
-  const flat = (await client.call("HELLO")) as unknown[];
-  return new Map(flat.flatMap((name, at) => (at % 2 === 0 ? [[String(name), flat[at + 1]] as const] : [])));
-}
-
 /** The eviction policy; `undefined` if the user may not read it. */
 async function evictionPolicy(client: Redis): Promise<string | undefined> {
   try {
@@ -101,6 +97,23 @@ function evictionWarning({ key, harm }: Purpose, policy: string | undefined): st
     : `the Redis of config.${key} has maxmemory-policy ${policy}: set it to noeviction, or ${harm} when its memory is full`;
 }
 
+/** What a server is, by its own word, and the addresses that lead to it. */
+const MODES: Readonly<Record<string, readonly RedisAddress["kind"][]>> = {
+  standalone: ["server", "sentinel"],
+  cluster: ["cluster"],
+};
+
+/** What is wrong with a server of this mode; `undefined` if nothing is. */
+function modeProblem(mode: string, kind: RedisAddress["kind"]): string | undefined {
+  if (MODES[mode]?.includes(kind) === true) return undefined;
+  if (mode === "cluster") return "this is a Redis cluster: begin the address with redis+cluster://";
+  if (mode === "sentinel")
+    return "this is a sentinel: begin the address with redis+sentinel://, and name the primary in ?master=";
+  return kind === "cluster"
+    ? "this Redis is not part of a cluster: begin the address with redis://"
+    : `this is a Redis ${mode}, which can't be used: name one server, a primary`;
+}
+
 /**
  * @param onWarning receives problems that an operator should fix.
  * @throws ConfigurationError with one sentence for a Redis that can't be used.
@@ -108,18 +121,13 @@ function evictionWarning({ key, harm }: Purpose, policy: string | undefined): st
  */
 export async function checkServer(
   client: Redis,
-  purpose: Purpose,
+  purpose: Purpose & Pick<RedisAddress, "kind">,
   onWarning: (text: string) => void,
 ): Promise<void> {
   try {
     const self = await helloFields(client);
-    const mode = self.get("mode");
-    if (mode !== "standalone") {
-      throw wrong(
-        purpose,
-        `this is a Redis ${String(mode)}, which can't be used: name one server, a primary`,
-      );
-    }
+    const problem = modeProblem(String(self.get("mode")), purpose.kind);
+    if (problem !== undefined) throw wrong(purpose, problem);
     if (self.get("role") !== "master") throw wrong(purpose, "this Redis is a replica: name the primary");
     const warning = evictionWarning(purpose, await evictionPolicy(client));
     if (warning !== undefined) onWarning(warning);

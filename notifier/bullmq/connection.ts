@@ -1,10 +1,15 @@
 /** Connections to the Redis of `config.queue`. */
 import type { Redis } from "ioredis";
-import { driverOptions } from "../../adapters/redis/connection.ts";
+import { driverOptions, NOT_HERE } from "../../adapters/redis/driver.ts";
 import { firstConnection, checkServer, type Purpose } from "../../adapters/redis/startup.ts";
 import type { RedisAddress } from "../../config/redis-address.ts";
 
+/** Begins all keys, unless the address names another. */
+const PREFIX = "sign-in-service";
+
 export interface OpenedRedis {
+  /** Begins all keys. In a cluster it is in braces, so that all are in one slot. */
+  readonly prefix: string;
   /** For commands that may fail: they don't wait for a lost connection. */
   readonly client: Redis;
   /** Opens a connection for a worker, whose commands wait as long as it takes. Its duplicates behave the same. */
@@ -29,8 +34,8 @@ const WORKER_SILENCE_TIMEOUT_MS = 15_000;
 
 const common = {
   retryStrategy: (times: number): number => Math.min(times * 100, MAX_RETRY_PAUSE_MS),
-  // The primary has become a replica: its address may lead to the new primary by now.
-  reconnectOnError: ({ message }: Error): boolean => message.startsWith("READONLY"),
+  // The address leads to another server by now, or will.
+  reconnectOnError: ({ message }: Error): boolean => NOT_HERE.test(message),
 };
 
 /**
@@ -70,7 +75,9 @@ export async function openRedis({ address, timeoutMs, onWarning }: QueueAddress)
     return connection;
   }
 
-  const base = { ...(await driverOptions(address, closed.signal)), ...common };
+  const { kind, prefix: given = PREFIX } = address;
+  const prefix = kind === "cluster" ? `{${given}}` : given;
+  const base = { ...(await driverOptions({ address, key: prefix, closed: closed.signal })), ...common };
   const failing = {
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
@@ -85,7 +92,7 @@ export async function openRedis({ address, timeoutMs, onWarning }: QueueAddress)
   const warnings: string[] = [];
   try {
     await firstConnection(client, PURPOSE, timeoutMs);
-    await checkServer(client, PURPOSE, (text) => void warnings.push(text));
+    await checkServer(client, { ...PURPOSE, kind }, (text) => void warnings.push(text));
   } catch (error) {
     disconnect();
     throw error;
@@ -101,5 +108,11 @@ export async function openRedis({ address, timeoutMs, onWarning }: QueueAddress)
     // The check calls INFO, which the user may not be allowed to.
     enableReadyCheck: !warned,
   };
-  return { client, warned, disconnect, forWorker: () => known(new Connection({ ...base, ...waiting })) };
+  return {
+    prefix,
+    client,
+    warned,
+    disconnect,
+    forWorker: () => known(new Connection({ ...base, ...waiting })),
+  };
 }

@@ -6,7 +6,7 @@
  * deliveries.
  */
 import type { Job, Queue, Worker } from "bullmq";
-import { asFault, reason } from "../../adapters/redis/connection.ts";
+import { asFault, reason } from "../../adapters/redis/faults.ts";
 import { unusable } from "../../adapters/redis/startup.ts";
 import { readRedisAddress } from "../../config/redis-address.ts";
 import { ConfigurationError } from "../../core/errors.ts";
@@ -37,8 +37,6 @@ interface WakeUp {
 }
 
 const QUEUE = "deliveries";
-/** The prefix of all keys, unless the address names another. */
-const PREFIX = "sign-in-service";
 const CONNECT_TIMEOUT_MS = 10_000;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
@@ -129,7 +127,7 @@ export async function openBullScheduler(services: Services, scheduling: Scheduli
   const redis = await openRedis({ address, timeoutMs: connectTimeoutMs, onWarning });
   const { DelayedError, Job: BullJob, Queue: BullQueue, Worker: BullWorker } = await import("bullmq");
   // BullMQ's own check repeats the warning on the console, or calls INFO, which the user may not be allowed to.
-  const common = { prefix: address.prefix ?? PREFIX, skipVersionCheck: redis.warned };
+  const common = { prefix: redis.prefix, skipVersionCheck: redis.warned };
   const queue = new BullQueue<WakeUp>(QUEUE, { ...common, connection: redis.client });
   // Failed polls report the fault. Without a listener this event would end the process.
   queue.on("error", () => undefined);

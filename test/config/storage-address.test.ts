@@ -16,12 +16,14 @@ import {
 } from "../../config/storage-address.ts";
 
 const NOTHING = {
+  kind: "server",
   tls: false,
-  port: 6379,
   username: undefined,
   password: undefined,
   db: 0,
   prefix: undefined,
+  replicas: 0,
+  sentinel: undefined,
 };
 
 it.each([
@@ -269,18 +271,70 @@ it("never throws, and repeats nothing of an address", () => {
   );
 });
 
+const host = (name: string, port = 6379): { host: string; port: number } => ({ host: name, port });
+
 it.each([
-  ["redis://cache.example", { ...NOTHING, host: "cache.example" }],
-  ["redis://cache.example/", { ...NOTHING, host: "cache.example" }],
-  ["rediss://127.0.0.1:6380/15", { ...NOTHING, tls: true, host: "127.0.0.1", port: 6380, db: 15 }],
-  ["redis://[::1]:7000", { ...NOTHING, host: "::1", port: 7000 }],
-  ["redis://:p%40s%3As@h", { ...NOTHING, host: "h", password: "p@s:s" }],
+  ["redis://cache.example", { hosts: [host("cache.example")] }],
+  ["redis://cache.example/", { hosts: [host("cache.example")] }],
+  ["rediss://127.0.0.1:6380/15", { tls: true, hosts: [host("127.0.0.1", 6380)], db: 15 }],
+  ["redis://[::1]:7000", { hosts: [host("::1", 7000)] }],
+  ["redis://:p%40s%3As@h", { hosts: [host("h")], password: "p@s:s" }],
   [
     "redis://news:pw@h?prefix=news:",
-    { ...NOTHING, host: "h", username: "news", password: "pw", prefix: "news:" },
+    { hosts: [host("h")], username: "news", password: "pw", prefix: "news:" },
   ],
-])("reads %s", (text, address) => {
-  expect(readRedisAddress(text)).toEqual(address);
+  ["redis://h?replicas=1", { hosts: [host("h")], replicas: 1 }],
+  [
+    "rediss+sentinel://news:p,w@s1,s2:7000,[::1]/2?master=main&prefix=news:",
+    {
+      kind: "sentinel",
+      tls: true,
+      username: "news",
+      password: "p,w",
+      db: 2,
+      prefix: "news:",
+      hosts: [host("s1", 26_379), host("s2", 7000), host("::1", 26_379)],
+      sentinel: { name: "main", user: undefined, password: undefined, passwordFile: undefined },
+    },
+  ],
+  [
+    "redis+sentinel://s?master=main&sentinel_user=u&sentinel_password_file=/run/secrets/s",
+    {
+      kind: "sentinel",
+      hosts: [host("s", 26_379)],
+      sentinel: { name: "main", user: "u", password: undefined, passwordFile: "/run/secrets/s" },
+    },
+  ],
+  [
+    "redis+cluster://a,b:7001?replicas=2",
+    { kind: "cluster", hosts: [host("a"), host("b", 7001)], replicas: 2 },
+  ],
+])("reads %s [D-REDIS-4]", (text, address) => {
+  expect(readRedisAddress(text)).toEqual({ ...NOTHING, ...address });
+});
+
+it.each([
+  ["redis://a,b", /^has several hosts/],
+  ["redis+sentinel://a,b", /^needs `\?master=`/],
+  ["redis+sentinel://a?master=", /^needs `\?master=`/],
+  ["redis+sentinel://a?master=SECRET\u00E4", /^needs `\?master=`/],
+  ["redis+sentinel://a,,b?master=m", /^is not a/],
+  ["redis+sentinel://a,A:26379?master=m", /^has the same host twice$/],
+  ["redis+sentinel://a?master=m&sentinel_password=SECRET&sentinel_password_file=/SECRET", /^has both/],
+  ["redis+sentinel://a?master=m&master=SECRET", /^has an option twice$/],
+  [
+    `redis+cluster://${Array.from({ length: 21 }, (_, index) => `h${index}`).join()}`,
+    /^has more than 20 hosts$/,
+  ],
+  ["redis+cluster://a/1", /^has a number of a database/],
+  ["redis+cluster://a?master=SECRET", /^knows no other option/],
+  ["redis+cluster://a?replicas=10", /^needs a number of `replicas`/],
+  ["redis+sentinels://a?master=m", /^is not a/],
+  ["redis+cluster://a:99999", /^is not a/],
+])("refuses %s [D-REDIS-4]", (text, problem) => {
+  const read = readRedisAddress(text);
+  expect(read).toMatch(problem);
+  expect(read).not.toContain("SECRET");
 });
 
 it.each([
@@ -306,6 +360,12 @@ const EXAMPLES = [
   ["mongodb://u:SECRET@a.example,b.example/x?tls=true", ["storage"], "mongodb://a.example,b.example/x"],
   ["mongodb+srv://u:SECRET@db.example/x", ["storage"], "mongodb+srv://db.example/x"],
   ["rediss://u:SECRET@[::1]:7000/3?prefix=a:", ["artifacts", "queue"], "rediss://[::1]:7000/3?prefix=a:"],
+  [
+    "redis+sentinel://u:SECRET@a,[::1]:1/3?master=m&sentinel_password=SECRET",
+    ["artifacts", "queue"],
+    "redis+sentinel://a:26379,[::1]:1/3?master=m",
+  ],
+  ["redis+cluster://u:SECRET@a,b", ["artifacts", "queue"], "redis+cluster://a:6379,b:6379"],
 ] as const;
 
 it("one table says for which keys an address can stand, and how it is named without its secrets [D-ADDR-1]", () => {
@@ -328,6 +388,9 @@ it("one table says for which keys an address can stand, and how it is named with
     ["password_file", "/a"],
     ["sslkey", "/c"],
   ]);
+  expect(secretFiles("redis+sentinel://h?master=m&sentinel_password_file=/d")).toEqual([
+    ["sentinel_password_file", "/d"],
+  ]);
   expect(secretFiles("sqlite:./sign-in.db")).toEqual([]);
   expect(EXAMPLES.map(([address]) => backupTools(address)?.split(":", 1)[0])).toEqual([
     undefined,
@@ -336,6 +399,8 @@ it("one table says for which keys an address can stand, and how it is named with
     "PostgreSQL",
     "MongoDB",
     "MongoDB",
+    undefined,
+    undefined,
     undefined,
   ]);
 });

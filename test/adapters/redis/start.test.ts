@@ -192,10 +192,10 @@ describe("authentication", () => {
 });
 
 describe("the server", () => {
-  it("a Redis Cluster is refused", async () => {
+  it("a Redis cluster is refused where the address names one server", async () => {
     const redis = await redisWith("--cluster-enabled", "yes");
     expect((await attempt(redis.url)).refused).toBe(
-      "invalid_configuration: config.artifacts: this is a Redis cluster, which can't be used: name one server, a primary",
+      "invalid_configuration: config.artifacts: this is a Redis cluster: begin the address with redis+cluster://",
     );
   });
 

@@ -129,10 +129,10 @@ describe("what this Redis is", () => {
     ]);
   });
 
-  it("a Redis Cluster is refused", async () => {
+  it("a Redis cluster is refused where the address names one server", async () => {
     const redis = await redisWith("--cluster-enabled", "yes");
     expect(await refused(redis.url)).toBe(
-      "invalid_configuration: config.queue: this is a Redis cluster, which can't be used: name one server, a primary",
+      "invalid_configuration: config.queue: this is a Redis cluster: begin the address with redis+cluster://",
     );
   });
 

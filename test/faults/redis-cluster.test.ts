@@ -1,0 +1,103 @@
+/** Codes, tokens and sessions on a Redis cluster of six processes. */
+import { setTimeout as pause } from "node:timers/promises";
+import * as runner from "@jest/globals";
+import { openRedis } from "../../adapters/redis/record-store.ts";
+import { closing } from "../closing.ts";
+import { openCluster, type RedisNode } from "../servers/redis-group.ts";
+import { describeStorage } from "../../testing/storage/suite.ts";
+
+import { queueThroughFault, statusOf, throughFault } from "./failover.ts";
+import { exchange, send } from "./person.ts";
+import { openStage, type Stage } from "./stage.ts";
+
+const { beforeAll, describe, expect, it, jest } = runner;
+
+jest.setTimeout(60_000);
+
+let group: Awaited<ReturnType<typeof openCluster>>;
+
+beforeAll(async () => {
+  group = closing(await openCluster());
+});
+
+let stores = 0;
+describeStorage(
+  "a Redis cluster",
+  {
+    open: (clock) => {
+      stores += 1;
+      return openRedis({ url: group.url, clock, storageId: `store-${stores}` });
+    },
+    reopen: (clock) => openRedis({ url: group.url, clock, storageId: `store-${stores}` }),
+  },
+  runner,
+);
+
+describe("a service", () => {
+  let stage: Stage;
+  let slot: number;
+
+  beforeAll(async () => {
+    // Without `replicas`, what was acknowledged in the last moment of a primary would be lost.
+    stage = closing(await openStage({ artifacts: `${group.url}?replicas=1` }));
+    const keys = await Promise.all(group.nodes.map(({ client }) => client.keys("sign-in:*")));
+    const own = keys.flat().find((key) => !key.includes("{store-"));
+    slot = await group.nodes[0]!.client.cluster("KEYSLOT", own!);
+  });
+
+  it("whose slot moves to another node while requests run loses and repeats nothing [D-REDIS-3]", async () => {
+    const from = await group.ofSlot(slot);
+    const to = (await group.primaries()).find((node) => node !== from)!;
+    await throughFault(stage, async () => {
+      await group.move(slot, from, to);
+    });
+    expect(await group.ofSlot(slot)).toBe(to);
+  });
+
+  it("refuses what it is asked while its keys are on two nodes, and writes none of it [D-REDIS-3]", async () => {
+    const from = await group.ofSlot(slot);
+    const to = (await group.primaries()).find((node) => node !== from)!;
+    const keysOf = async ({ client }: RedisNode): Promise<string[]> =>
+      (await client.call("CLUSTER", "GETKEYSINSLOT", slot, 10_000)) as string[];
+    await group.beginMove(slot, from, to);
+    const [first] = await keysOf(from);
+    await from.client.call("MIGRATE", "127.0.0.1", to.port, "", 0, 5_000, "KEYS", first!);
+    const before = [await keysOf(from), await keysOf(to)];
+    const asked = send(exchange(stage.oauth2, stage.clients.news, "no-such-code"));
+    expect(await statusOf(asked)).toBe(503);
+    const after = [await keysOf(from), await keysOf(to)];
+    expect(after.map((keys, at) => keys.filter((key) => !before[at]!.includes(key)))).toEqual([[], []]);
+    await group.move(slot, from, to);
+    while (!(await stage.service.health()).ok) await pause(20);
+  });
+
+  it("whose primary is killed goes on with its replica [D-REDIS-1]", async () => {
+    const old = await group.ofSlot(slot);
+    await throughFault(stage, async () => {
+      await old.kill();
+      await replaced(old);
+      await old.start();
+    });
+  });
+
+  it("whose primary hangs goes on with its replica [D-REDIS-1]", async () => {
+    const old = await group.ofSlot(slot);
+    await throughFault(stage, async () => {
+      old.pause();
+      await replaced(old);
+      old.resume();
+    });
+  });
+
+  it("whose queue moves, too, wakes its workers [D-REDIS-3]", async () => {
+    const own = await group.nodes[0]!.client.cluster("KEYSLOT", "{sign-in-service}");
+    const from = await group.ofSlot(own);
+    const to = (await group.primaries()).find((node) => node !== from)!;
+    await queueThroughFault(group.url, () => group.move(own, from, to));
+  });
+
+  async function replaced(old: RedisNode): Promise<void> {
+    const others = group.nodes.filter((node) => node !== old);
+    for (const { client } of others) while ((await group.ofSlot(slot, client)) === old) await pause(20);
+  }
+});

@@ -1,0 +1,115 @@
+/** Codes, tokens and sessions on a Redis whose primary the sentinels replace. */
+import { setTimeout as pause } from "node:timers/promises";
+import { afterEach, beforeAll, expect, it, jest } from "@jest/globals";
+import { openRedis } from "../../adapters/redis/record-store.ts";
+import { createSystemClock } from "../../core/clock.ts";
+import { rounds } from "../rounds.ts";
+import { closing } from "../closing.ts";
+import { openSentinels, type RedisNode } from "../servers/redis-group.ts";
+import { queueThroughFault, throughFault } from "./failover.ts";
+import { exchange, sendPatiently, signedIn, tokensOf } from "./person.ts";
+import { openStage, type Stage } from "./stage.ts";
+
+jest.setTimeout(60_000);
+
+/** How long the old primary of a split lives on. */
+const SPLIT_MS = rounds(2_000, 10_000);
+
+let group: Awaited<ReturnType<typeof openSentinels>>;
+let stage: Stage;
+
+beforeAll(async () => {
+  group = closing(await openSentinels());
+  // Without `replicas`, what was acknowledged in the last moment of the old primary would be lost.
+  stage = closing(await openStage({ artifacts: `${group.url}&replicas=1` }));
+});
+
+async function newPrimary(old: RedisNode): Promise<void> {
+  while ((await group.primary()) === old) await pause(20);
+}
+
+/** Until the other server is a replica, so that commits are confirmed again. */
+async function bothServe(): Promise<void> {
+  const { client } = await group.primary();
+  while (!/^slave0:.*state=online/mu.test(await client.info("replication"))) await pause(20);
+}
+
+/** How many connections of the service a server has. */
+async function connections({ client }: RedisNode): Promise<number> {
+  const list = String(await client.client("LIST"));
+  return list.split("\n").filter((line) => line.includes(" user=sign-in ")).length - 1;
+}
+
+afterEach(bothServe);
+
+it("a primary that is killed: the next one takes over, and what was acknowledged is there [D-REDIS-1]", async () => {
+  const old = await group.primary();
+  await throughFault(stage, async () => {
+    await old.kill();
+    await newPrimary(old);
+    await old.start("--replicaof", `127.0.0.1 ${(await group.primary()).port}`);
+    await bothServe();
+  });
+});
+
+it("the queue on a primary that is killed wakes workers on the next one [D-REDIS-1]", async () => {
+  const old = await group.primary();
+  await queueThroughFault(group.url, async () => {
+    await old.kill();
+    await newPrimary(old);
+  });
+  await old.start("--replicaof", `127.0.0.1 ${(await group.primary()).port}`);
+});
+
+it("a primary that hangs, and wakes up when another has taken over [D-REDIS-1]", async () => {
+  const old = await group.primary();
+  await throughFault(stage, async () => {
+    old.pause();
+    await newPrimary(old);
+    old.resume();
+    // The sentinels make it a replica after ten seconds.
+    await pause(SPLIT_MS);
+    await old.client.replicaof("127.0.0.1", (await group.primary()).port);
+    await bothServe();
+  });
+});
+
+it("a primary that lives on, cut off from the sentinels: the service leaves it for the new one [D-REDIS-2]", async () => {
+  const old = await group.primary();
+  await throughFault(stage, async () => {
+    await group.cutOff(old);
+    await newPrimary(old);
+    const now = await group.primary();
+    // Nobody has told the old one, and yet the service leaves it.
+    while ((await connections(old)) > 0) await pause(20);
+    await pause(SPLIT_MS);
+    expect(await old.client.info("replication")).toContain("role:master");
+    expect([await connections(old), (await connections(now)) > 0]).toEqual([0, true]);
+    await group.join(old);
+    await old.client.replicaof("127.0.0.1", now.port);
+    await bothServe();
+  });
+});
+
+it("a sentinel that is lost is not missed", async () => {
+  const [first] = group.sentinels;
+  await first!.kill();
+  const other = closing(await openStage({ artifacts: group.url }));
+  const { code } = await signedIn(other);
+  await tokensOf(await sendPatiently(exchange(other.oauth2, other.clients.news, code)));
+  await first!.start();
+});
+
+it("an address that the sentinels can't answer is refused at the start, in one sentence [D-REDIS-4]", async () => {
+  const clock = createSystemClock();
+  const refused = async (url: string): Promise<unknown> => openRedis({ url, clock }).catch(String);
+  expect(await refused(group.url.replace("master=main", "master=other"))).toBe(
+    "StorageUnavailable: the Redis of config.artifacts can't be used (the sentinels know no primary of this name)",
+  );
+  expect(await refused(group.url.replace(/:[^:]+@/u, ":wrong@"))).toBe(
+    "StorageUnavailable: the Redis of config.artifacts can't be used (the primary can't be asked (WRONGPASS))",
+  );
+  expect(await refused(`redis://127.0.0.1:${group.sentinels[0]!.port}`)).toMatch(
+    /this is a sentinel: begin the address with redis\+sentinel:\/\//,
+  );
+});
