@@ -4,9 +4,17 @@ import { join } from "node:path";
 import type { SignInServiceConfig } from "../../../config/input.ts";
 import { startOwnMongo } from "../../servers/mongodb.ts";
 import { openOwnPostgres } from "../../servers/postgresql.ts";
+import { openPostgresPair } from "../../servers/postgresql-pair.ts";
 import { openOwnRedis } from "../../servers/redis.ts";
 
-export const STORAGES = ["sqlite", "postgresql", "mongodb", "sqlite+redis", "mongodb+redis"] as const;
+export const STORAGES = [
+  "sqlite",
+  "postgresql",
+  "postgresql+standby",
+  "mongodb",
+  "sqlite+redis",
+  "mongodb+redis",
+] as const;
 export type StorageKind = (typeof STORAGES)[number];
 
 /** A server, and how many connections one process may have to it. */
@@ -57,6 +65,28 @@ async function openMain(name: string | undefined, folder: string): Promise<Part>
   return { url: `sqlite:${join(folder, "sign-in.db")}`, servers: [], close: async () => undefined };
 }
 
+/** With synchronous replication. After each loss of the primary, the standby is promoted, and a new one follows it. */
+async function openReplicated(): Promise<Part> {
+  const pair = await openPostgresPair();
+  await pair.setSynchronous(true);
+  const server: StorageServer = {
+    get port() {
+      return pair.primary.port;
+    },
+    // Hosts are asked with a connection of their own.
+    most: POSTGRESQL + 1,
+    kill: () => pair.primary.kill(),
+    async start() {
+      pair.promote();
+      await pair.rejoin();
+      await pair.setSynchronous(true);
+    },
+    pause: () => pair.primary.pause(),
+    resume: () => pair.primary.resume(),
+  };
+  return { url: await pair.newDatabase(), servers: [server], close: () => pair.close() };
+}
+
 async function openArtifacts(): Promise<Part> {
   const redis = await openOwnRedis(["--appendonly", "yes", "--appendfsync", "always"]);
   const server = { ...redis, kill: () => redis.stop(), port: portOf(redis.url), most: ARTIFACTS };
@@ -65,9 +95,9 @@ async function openArtifacts(): Promise<Part> {
 
 /** @param folder where files are. */
 export async function openPlace(kind: StorageKind, folder: string): Promise<Place> {
-  const [name, away] = kind.split("+");
-  const main = await openMain(name, folder);
-  const artifacts = away === undefined ? undefined : await openArtifacts();
+  const [name, beside] = kind.split("+");
+  const main = beside === "standby" ? await openReplicated() : await openMain(name, folder);
+  const artifacts = beside === "redis" ? await openArtifacts() : undefined;
   return {
     config: {
       storage: main.url,
