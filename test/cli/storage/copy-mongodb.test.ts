@@ -16,7 +16,8 @@ import {
 } from "../stage.ts";
 import { closing } from "../../closing.ts";
 
-const SIZE = rounds(150, 700);
+// More than a page of the copy holds of each kind.
+const SIZE = rounds(110, 700);
 
 describe("storage copy with MongoDB", () => {
   const workshop = new Workshop();
@@ -74,7 +75,7 @@ describe("storage copy with MongoDB", () => {
       { storage: server.nextUrl() },
       workshop.sqlite(),
     ];
-    await withStores(from, (stores) => fillWith(stores, 60, Date.now()));
+    await withStores(from, (stores) => fillWith(stores, 12, Date.now()));
     await copy(from, one);
     await copy(one, other);
     await copy(other, back);

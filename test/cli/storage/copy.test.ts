@@ -27,7 +27,8 @@ import {
 import { closing } from "../../closing.ts";
 
 const workshop = new Workshop();
-const SIZE = rounds(400, 1000);
+// More than a page of the copy holds of each kind.
+const SIZE = rounds(120, 1000);
 const KILLS = rounds(2, 5);
 const big = workshop.sqlite();
 let inBig: Everything;
@@ -139,7 +140,7 @@ describe("a copy", () => {
 
   it("detects that copied records have changed since, and reports failure", async () => {
     const from = workshop.sqlite();
-    await withStores(from, (stores) => fillWith(stores, 600, Date.now()));
+    await withStores(from, (stores) => fillWith(stores, 250, Date.now()));
     const to = workshop.sqlite();
     await expect(runHere(copyWords(from, to), /copying group/)).resolves.toMatchObject({
       code: 130,
@@ -153,8 +154,8 @@ describe("a copy", () => {
     const { code, said } = await workshop.run(copyWords(from, to));
     expect(code).toBe(1);
     expect(said).toContain("FROM and TO differ in group.");
-    expect(said).toMatch(/^group +600  1 differ$/m);
-    expect(said).toMatch(/^account +600$/m);
+    expect(said).toMatch(/^group +250  1 differ$/m);
+    expect(said).toMatch(/^account +250$/m);
     await expect(startOn(to)).rejects.toMatchObject({ code: "invalid_configuration" });
   }, 120_000);
 
