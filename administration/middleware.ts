@@ -5,7 +5,8 @@
 import type { IncomingMessage } from "node:http";
 import type { Context, Middleware } from "koa";
 import { isHostOf, remoteAddress, requestedHost } from "../compat/forwarded.ts";
-import { type HandledRequest, requestIdOf } from "../compat/request-log.ts";
+import type { Telemetry } from "../core/telemetry.ts";
+import { type HandledRequest, requestIdOf, spanOf } from "../compat/request-log.ts";
 import { adminUrlProblems, isOrigin } from "../config/admin.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { ConfigurationError, StorageUnavailable } from "../core/errors.ts";
@@ -31,6 +32,7 @@ interface AdministrationServices {
   readonly events: ServiceEmitter;
   readonly onDefect: (error: unknown) => void;
   readonly onRequest: (request: HandledRequest) => void;
+  readonly telemetry: Telemetry | undefined;
 }
 
 /** Administration over HTTP. */
@@ -49,7 +51,7 @@ const REFUSALS: Readonly<Record<number, string>> = { 401: "token", 403: "role", 
 const RETRY_AFTER_SECONDS = 5;
 
 export function createAdministration(
-  { audit, configuration, events, onDefect, onRequest }: AdministrationServices,
+  { audit, configuration, events, onDefect, onRequest, telemetry }: AdministrationServices,
   surfaces: Surfaces,
 ): Administration {
   const running = new Running();
@@ -118,7 +120,8 @@ export function createAdministration(
       // A page of the console replaces them with those that allow its style.
       securityHeaders(ctx, { secure });
       const surface = isRest(ctx) ? "rest" : "console";
-      const fault = await answer(ctx);
+      const span = spanOf(ctx, proxy, telemetry);
+      const fault = await (span === undefined ? answer(ctx) : span.run(() => answer(ctx)));
       const report = (): void => {
         end();
         onRequest({
@@ -132,6 +135,7 @@ export function createAdministration(
           client: undefined,
           address: exchange.address,
           fault,
+          span,
         });
         noteRefusal(ctx);
         events.emit("administration.answered", { surface, status: ctx.status });

@@ -1,10 +1,12 @@
 /** The log: one line for each request, without personal data (decisions.md, Log and Request id). */
 import { createHmac, type KeyObject, randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+import type { Context } from "koa";
 import type { Logger } from "pino";
 import { callerNetwork } from "../accounts/limits/networks.ts";
 import type { ProxyTrust } from "../config/configuration.ts";
 import { describeDefect } from "../core/logger.ts";
+import type { RequestSpan, Telemetry } from "../core/telemetry.ts";
 import { isFromProxy } from "./forwarded.ts";
 
 /** A request that was answered, or given up by its caller. */
@@ -28,6 +30,8 @@ export interface HandledRequest {
   readonly fault: unknown;
   /** Whether a limit has refused it, so that even a 5xx is no failure. Default: no. */
   readonly isLimited?: boolean;
+  /** Its span. Default: it has none. */
+  readonly span?: RequestSpan | undefined;
 }
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
@@ -36,6 +40,15 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
 export function requestIdOf(req: IncomingMessage, proxy: ProxyTrust): string {
   const sent = req.headers["x-request-id"];
   return typeof sent === "string" && REQUEST_ID.test(sent) && isFromProxy(req, proxy) ? sent : randomUUID();
+}
+
+/** The span of a request that has arrived; `undefined` if telemetry is off. */
+export function spanOf(
+  { method, req }: Pick<Context, "method" | "req">,
+  proxy: ProxyTrust,
+  telemetry: Telemetry | undefined,
+): RequestSpan | undefined {
+  return telemetry?.request(method, req.headers["traceparent"], isFromProxy(req, proxy));
 }
 
 /** Characters of a keyed hash that tell the networks of a log apart. */
@@ -56,9 +69,11 @@ export function createRequestLog(logger: Logger, key: KeyObject): (request: Hand
     address,
     fault,
     isLimited = false,
+    span,
   }) {
     const line = {
       request_id: requestId,
+      ...(span?.traceId !== undefined && { trace_id: span.traceId }),
       method,
       path: template,
       status,

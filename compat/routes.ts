@@ -19,7 +19,7 @@ import type { EndpointExchange, Handler } from "./exchange.ts";
 import type { EndpointServices } from "./services.ts";
 import { Fields } from "./form-fields.ts";
 import { createLeadToHost } from "./other-host.ts";
-import { requestIdOf } from "./request-log.ts";
+import { requestIdOf, spanOf } from "./request-log.ts";
 import {
   type BodyReader,
   createBodyReader,
@@ -60,7 +60,8 @@ export interface ServiceRoutes {
 }
 
 export function createRoutes(services: EndpointServices): ServiceRoutes {
-  const { configuration, clients, documents, events, findBrowser, onWarning, onRequest } = services;
+  const { configuration, clients, documents, events, findBrowser, onWarning, onRequest, telemetry } =
+    services;
   const find = createDispatch(services);
   const proxySigns = createProxySigns(services);
   const batchStart = createBatchStart();
@@ -91,9 +92,11 @@ export function createRoutes(services: EndpointServices): ServiceRoutes {
     const exchange = begin(ctx, destination);
     proxySigns.note(ctx.req, destination);
     ctx.set("X-Request-Id", exchange.requestId);
+    const span = spanOf(ctx, configuration.proxy, telemetry);
+    const work = (): Promise<unknown> => answer(exchange, destination);
     let fault: unknown;
     try {
-      fault = await answer(exchange, destination);
+      fault = await (span === undefined ? work() : span.run(work));
     } finally {
       const { requestId, endpoint, receivedAt, address, client, retryAfter } = exchange;
       const seconds = (performance.now() - receivedAt) / 1000;
@@ -110,6 +113,7 @@ export function createRoutes(services: EndpointServices): ServiceRoutes {
           address,
           fault,
           isLimited: retryAfter > 0,
+          span,
         });
       if (ctx.res.closed) report();
       else ctx.res.once("close", report);

@@ -1,5 +1,5 @@
 /** Metrics for Prometheus: counted from the events, measured by the parts that take time, and read from the storage. */
-import type { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { Counter, Gauge, Registry } from "prom-client";
 import type { Clock } from "./clock.ts";
 import { monotonic } from "./clock.ts";
 import {
@@ -27,6 +27,7 @@ import {
   STORE_OPERATIONS,
   TOKEN_ERRORS,
 } from "./metric-catalog.ts";
+import type { Counted, Telemetry, Timed } from "./telemetry.ts";
 import { within } from "./with-timeout.ts";
 
 /** A request that was answered. */
@@ -61,6 +62,8 @@ export interface Metrics {
   text(): Promise<string>;
   request(timing: RequestTiming): void;
   hashing(timing: HashTiming): void;
+  /** Ends the readings for OpenTelemetry. */
+  close(): void;
 }
 
 /** The waiting and parked deliveries of one receiver. */
@@ -127,11 +130,13 @@ export interface MeasuredProcess {
   };
 }
 
-type Measured = Readonly<Record<CounterName, Counter> & Record<HistogramName, Histogram>>;
+type Measured = Readonly<Record<CounterName, Counted> & Record<HistogramName, Timed>>;
 
 interface Loaded {
   readonly registry: Registry;
   readonly measured: Measured;
+  /** Ends the readings for OpenTelemetry. */
+  readonly endReadings: () => void;
 }
 
 /** One value of a gauge, with its labels. */
@@ -226,7 +231,12 @@ function readings(
 }
 
 /** Each service has its own registry, so two services in one process do not mix their numbers. */
-async function load(storage: MeasuredStorage, process: MeasuredProcess, clock: Clock): Promise<Loaded> {
+async function load(
+  storage: MeasuredStorage,
+  process: MeasuredProcess,
+  clock: Clock,
+  telemetry: Telemetry | undefined,
+): Promise<Loaded> {
   const client = await import("prom-client");
   const registry = new client.Registry();
   const settings = ({ name, help, labels }: MetricDeclaration) => ({
@@ -236,12 +246,14 @@ async function load(storage: MeasuredStorage, process: MeasuredProcess, clock: C
     registers: [registry],
   });
   const measured = Object.fromEntries(
-    Object.entries<MetricDeclaration>({ ...COUNTERS, ...HISTOGRAMS }).map(([key, metric]) => [
-      key,
-      metric.buckets === undefined
-        ? new client.Counter(settings(metric))
-        : new client.Histogram({ ...settings(metric), buckets: [...metric.buckets] }),
-    ]),
+    Object.entries<MetricDeclaration>({ ...COUNTERS, ...HISTOGRAMS }).map(([key, metric]) => {
+      if (metric.buckets === undefined) {
+        const counter: Counted = new client.Counter(settings(metric));
+        return [key, telemetry?.counted(metric, counter) ?? counter];
+      }
+      const timer: Timed = new client.Histogram({ ...settings(metric), buckets: [...metric.buckets] });
+      return [key, telemetry?.timed(metric, timer) ?? timer];
+    }),
   ) as Measured;
   const reading = readings(storage, process, clock);
   for (const [key, metric] of Object.entries(GAUGES)) {
@@ -258,7 +270,11 @@ async function load(storage: MeasuredStorage, process: MeasuredProcess, clock: C
     });
   }
   startAtZero(measured, process.known);
-  return { registry, measured };
+  const ends =
+    telemetry === undefined
+      ? []
+      : Object.entries(GAUGES).map(([key, metric]) => telemetry.read(metric, reading[key as GaugeName]));
+  return { registry, measured, endReadings: () => ends.forEach((end) => end()) };
 }
 
 /** `rate()` misses the first increment of a counter that was not there before: an outage would be invisible. */
@@ -322,17 +338,19 @@ function among(values: readonly string[], value: string | undefined): string {
  * an idle service does without it, and the first response does not wait for it. Calls to a store and to hashing are
  * measured from then on.
  * @param clock for the age of what was read; default: monotonic.
+ * @param telemetry gets all of it as well, and spans of the calls. Default: nothing does.
  */
 export function createMetrics(
   events: ServiceEmitter,
   storage: MeasuredStorage,
   process: MeasuredProcess,
   clock: Clock = monotonic,
+  telemetry?: Telemetry,
 ): Metrics {
   let loading: Promise<Loaded> | undefined;
   let measured: Measured | undefined;
   const loaded = (): Promise<Loaded> =>
-    (loading ??= load(storage, process, clock).then((all) => {
+    (loading ??= load(storage, process, clock, telemetry).then((all) => {
       ({ measured } = all);
       return all;
     }));
@@ -361,8 +379,8 @@ export function createMetrics(
   count("tokens.refused", ({ refused }, { error, grant_type }) =>
     refused.inc({ error: among(TOKEN_ERRORS, error), grant_type: among(GRANT_TYPES, grant_type) }),
   );
-  count("code.issued", ({ codes }) => codes.inc());
-  count("token.revoked", ({ revoked }) => revoked.inc());
+  count("code.issued", ({ codes }) => codes.inc({}));
+  count("token.revoked", ({ revoked }) => revoked.inc({}));
   count("backchannel.delivered", ({ logouts }) => logouts.inc({ result: "delivered" }));
   count("backchannel.failed", ({ logouts }, { reason }) => logouts.inc({ result: "failed", reason }));
   count("mail.sent", ({ mails }, { kind }) => mails.inc({ kind, result: "sent" }));
@@ -387,9 +405,13 @@ export function createMetrics(
   count("document.fetched", ({ documents }, { host, result }) =>
     documents.inc({ host: among(process.known.documentHosts, host), result }),
   );
-  storage.measure(({ store, operation, result, seconds }) =>
-    measured?.storage.observe({ store, operation, result }, seconds),
-  );
+  storage.measure((call) => {
+    const { store, operation, result, seconds } = call;
+    measured?.storage.observe({ store, operation, result }, seconds);
+    telemetry?.storeCall({ ...call, system: process.info[store] ?? "other" });
+  });
+  // Its readings begin with the service, not with the first event.
+  if (telemetry !== undefined) void loaded();
   return {
     async text() {
       const registries = await Promise.all([loaded().then(({ registry }) => registry), processMetrics()]);
@@ -402,9 +424,11 @@ export function createMetrics(
       ),
     hashing({ priority, waited, seconds }) {
       measured?.hashingWait.observe({ priority }, waited);
-      if (seconds === undefined) measured?.hashingRefused.inc();
+      if (seconds === undefined) measured?.hashingRefused.inc({});
       else measured?.hashing.observe({ priority }, seconds);
+      telemetry?.hashed({ priority, waited, seconds });
     },
+    close: () => void loading?.then(({ endReadings }) => endReadings()),
   };
 }
 

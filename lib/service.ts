@@ -21,7 +21,7 @@ import type { DocumentClients } from "../accounts/operations/documents.ts";
 import { createDocumentClients } from "../accounts/documents/document-clients.ts";
 import type { Tokens } from "../accounts/operations/tokens.ts";
 import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
-import { createRequestLog } from "../compat/request-log.ts";
+import { createRequestLog, type HandledRequest } from "../compat/request-log.ts";
 import { createRoutes } from "../compat/routes.ts";
 import { documentHosts } from "../config/clients.ts";
 import type { Configuration } from "../config/configuration.ts";
@@ -31,7 +31,7 @@ import { processInfo } from "../config/process-info.ts";
 import { readConfiguration } from "../config/read.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { createLogger, droppedLines } from "../core/logger.ts";
-import { createMetrics } from "../core/metrics.ts";
+import { createMetrics, type MeasuredProcess } from "../core/metrics.ts";
 import type { Outage } from "../core/outages.ts";
 import { type Repeating, startRepeating } from "../core/repeating.ts";
 import type { Pages } from "../interactions/page.ts";
@@ -219,7 +219,11 @@ async function build(
     const keys = await loadServiceKeys(configuration, storage, { mustExist: !isServer });
     open.defer(() => keys.signing.stop());
     const { sealer } = keys;
-    const base = createStorageServices({ configuration, storage, sealer, logger });
+    const telemetry =
+      isServer && configuration.telemetry
+        ? await (await import("../core/telemetry.ts")).openTelemetry((text) => logger.warn(text))
+        : undefined;
+    const base = createStorageServices({ configuration, storage, sealer, logger, telemetry });
     const { clock, events, audit, outages, onWarning } = base;
     open.defer(() => audit.close());
     await checkStart(base, { isServer });
@@ -227,7 +231,7 @@ async function build(
     // If the start fails, it may have opened a connection to the queue.
     open.defer(() => notifier.stop(0));
     const tokens = createTokens(base);
-    const metrics = createMetrics(events, storage, {
+    const measured: MeasuredProcess = {
       info: processInfo(configuration, "server", sealer),
       droppedLines: () => droppedLines(logger),
       lostAudit: () => audit.lost(),
@@ -241,7 +245,9 @@ async function build(
         providers: configuration.providers.map(({ key }) => key),
         documentHosts: documentHosts(configuration.clients.metadataDocuments),
       },
-    });
+    };
+    const metrics = createMetrics(events, storage, measured, undefined, telemetry);
+    open.defer(() => metrics.close());
     // Accounts and the HTTP side depend on each other: account changes end sessions, whose clients get a logout token.
     let http: Services | undefined;
     let closing: Promise<void> | undefined;
@@ -281,6 +287,10 @@ async function build(
     const warmedUp = warmsUp ? passwords.warm().catch(() => undefined) : undefined;
     if (isServer) await putInternalClients(configuration, clients, onWarning);
     const logRequest = createRequestLog(logger, keys.networks);
+    const onRequest = (request: HandledRequest): void => {
+      request.span?.end(request);
+      logRequest(request);
+    };
     http = createHttpServices(
       {
         ...below,
@@ -292,7 +302,7 @@ async function build(
         notifications: notifier.notifications,
         onRequest(request) {
           metrics.request(request);
-          logRequest(request);
+          onRequest(request);
         },
       },
     );
@@ -323,7 +333,6 @@ async function build(
       operators: operators.calls,
       health,
     };
-    const onRequest = logRequest;
     const administration = createServiceAdministration(http, {
       calls,
       tokens,

@@ -13,7 +13,8 @@ export function createNotifierServices(
   given: StorageServices,
   replaced: Partial<Pick<NotifierServices, "deliverer">> = {},
 ): NotifierServices {
-  const { configuration, clock } = given;
-  const deliverer = replaced.deliverer ?? createDeliverer({ settings: configuration.notifications, clock });
+  const { configuration, clock, telemetry } = given;
+  const deliverer =
+    replaced.deliverer ?? createDeliverer({ settings: configuration.notifications, clock, telemetry });
   return { ...given, receivers: new Receivers({ ...given, deliverer }), deliverer };
 }

@@ -14,7 +14,7 @@ import { ConfigurationError } from "../core/errors.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { type Health, storageHealth } from "../records/health.ts";
 import { createLogger, droppedLines } from "../core/logger.ts";
-import { createMetrics } from "../core/metrics.ts";
+import { createMetrics, type MeasuredProcess } from "../core/metrics.ts";
 import { startHashWrapping } from "../accounts/passwords/hash-wrapping.ts";
 import { openSealer } from "../accounts/keys/service-keys.ts";
 import type { Notifications } from "./operations.ts";
@@ -58,7 +58,16 @@ export async function startWorker(configuration: Configuration): Promise<Notific
   try {
     const sealer = await openSealer(configuration, storage);
     const delivering = { ...configuration, notifications: { ...configuration.notifications, worker: true } };
-    const services = createStorageServices({ configuration: delivering, storage, sealer, logger });
+    const telemetry = configuration.telemetry
+      ? await (await import("../core/telemetry.ts")).openTelemetry((text) => logger.warn(text))
+      : undefined;
+    const services = createStorageServices({
+      configuration: delivering,
+      storage,
+      sealer,
+      logger,
+      telemetry,
+    });
     const { events, audit, outages } = services;
     const notifier = await createNotifier(services, { keepAlive: true });
     // If the start fails, it may have opened a connection to the queue.
@@ -80,7 +89,7 @@ export async function startWorker(configuration: Configuration): Promise<Notific
           wrapping.stop(),
         ])),
     );
-    const metrics = createMetrics(events, storage, {
+    const measured: MeasuredProcess = {
       info: processInfo(configuration, "worker", sealer),
       droppedLines: () => droppedLines(logger),
       lostAudit: () => audit.lost(),
@@ -94,7 +103,9 @@ export async function startWorker(configuration: Configuration): Promise<Notific
         providers: [],
         documentHosts: documentHosts(configuration.clients.metadataDocuments),
       },
-    });
+    };
+    const metrics = createMetrics(events, storage, measured, undefined, telemetry);
+    open.defer(() => metrics.close());
     notifier.start();
     let closing: Promise<void> | undefined;
     return {

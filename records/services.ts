@@ -6,6 +6,7 @@ import { createEvents, type ServiceEmitter } from "../core/events.ts";
 import { describeDefect } from "../core/logger.ts";
 import { createOutages, type Outage } from "../core/outages.ts";
 import type { Sealer } from "../core/sealing.ts";
+import type { Telemetry } from "../core/telemetry.ts";
 import { type AuditCollector, createAuditCollector } from "./audit/collector.ts";
 import type { Storage } from "./storage.ts";
 
@@ -24,6 +25,8 @@ export interface StorageServices {
   /** Takes what happens, for the audit log. `storage.audit` has what is stored. */
   readonly audit: AuditCollector;
   readonly logger: Logger;
+  /** Gets spans and metrics; `undefined` unless the configuration switches it on. */
+  readonly telemetry: Telemetry | undefined;
   /** Opens the outage log of a background job, by its name. */
   readonly outages: (work: string) => Outage;
   /** Receives warnings for the operator, without secrets. */
@@ -34,7 +37,8 @@ export interface StorageServices {
 
 /** @param replaced parts that are not made here. */
 export function createStorageServices(
-  given: Pick<StorageServices, "configuration" | "storage" | "sealer" | "logger">,
+  given: Pick<StorageServices, "configuration" | "storage" | "sealer" | "logger"> &
+    Partial<Pick<StorageServices, "telemetry">>,
   replaced: Partial<StorageServices> = {},
 ): StorageServices {
   const { configuration, storage, logger } = given;
@@ -44,6 +48,7 @@ export function createStorageServices(
   const onWarning = (text: string): void => logger.warn(text);
   const outages = createOutages(logger, clockOfDurations(clock));
   return {
+    telemetry: undefined,
     ...given,
     clock,
     outages,

@@ -11,6 +11,7 @@ import type { KeyObject } from "node:crypto";
 import { urlToHttpOptions } from "node:url";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import type { Clock } from "../../core/clock.ts";
+import type { Telemetry } from "../../core/telemetry.ts";
 import { receiverAddressProblem } from "../../accounts/text-rules.ts";
 import { createGuardedAgents, type Resolve } from "../../core/outbound-agents.ts";
 import { createAddressRules } from "../../core/outbound-addresses.ts";
@@ -95,6 +96,8 @@ export interface DelivererOptions {
   readonly resolve?: Resolve;
   /** Certificates (PEM) to trust instead of the system's. */
   readonly ca?: string;
+  /** Gets a span of each attempt. Default: none. */
+  readonly telemetry?: Pick<Telemetry, "delivery"> | undefined;
 }
 
 const USER_AGENT = "sign-in-service";
@@ -153,7 +156,13 @@ function headersOf(
     id,
     timestamp,
     signature,
-  }: { readonly id: string; readonly timestamp: number; readonly signature: string },
+    traceparent,
+  }: {
+    readonly id: string;
+    readonly timestamp: number;
+    readonly signature: string;
+    readonly traceparent: string | undefined;
+  },
 ): string[] {
   const headers = [
     ...(authorization === undefined ? [] : ["authorization", authorization]),
@@ -168,6 +177,7 @@ function headersOf(
     "webhook-timestamp",
     String(timestamp),
   ];
+  if (traceparent !== undefined) headers.push("traceparent", traceparent);
   if (signature !== "") headers.push("webhook-signature", signature);
   return headers;
 }
@@ -208,7 +218,7 @@ function toResult(outcome: PostOutcome, timing: AttemptTiming): AttemptResult {
 }
 
 /** @throws nothing; the deliverer opens no connection before its first attempt. */
-export function createDeliverer({ settings, clock, resolve, ca }: DelivererOptions): Deliverer {
+export function createDeliverer({ settings, clock, resolve, ca, telemetry }: DelivererOptions): Deliverer {
   const { timeouts, concurrency, allowedReceivers } = settings;
   const common = { rules: createAddressRules(allowedReceivers), resolve, ca, most: concurrency.total };
   const keptAlive = createGuardedAgents({ ...common, keep: concurrency.perReceiver });
@@ -226,14 +236,18 @@ export function createDeliverer({ settings, clock, resolve, ca }: DelivererOptio
     const { address, authorization, signingKeys } = ready;
     const timestamp = Math.floor(startedAt / 1000);
     const signature = signatureHeader(signingKeys, { id, timestamp, body });
-    const headers = headersOf(authorization, body, { id, timestamp, signature });
+    const span = telemetry?.delivery(address.hostname, address.port);
+    const traceparent = span?.traceparent;
+    const headers = headersOf(authorization, body, { id, timestamp, signature, traceparent });
     const began = performance.now();
     const [connect, total] = [timeouts.connect * 1000, timeouts.total * 1000];
     const details = { address, headers, body, connect, signal };
-    const outcome = await post({ ...details, agents: keptAlive, total });
+    let outcome = await post({ ...details, agents: keptAlive, total });
     const left = total - (performance.now() - began);
-    if (outcome.kind !== "failed" || !outcome.stale || left <= 0) return outcome;
-    return post({ ...details, agents: single, total: left });
+    if (outcome.kind === "failed" && outcome.stale && left > 0)
+      outcome = await post({ ...details, agents: single, total: left });
+    span?.end(outcome.kind === "refused" ? { code: "address_refused" } : outcome);
+    return outcome;
   }
 
   return {

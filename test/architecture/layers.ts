@@ -20,6 +20,7 @@ const DRIVERS: Readonly<Record<string, RegExp>> = {
   ioredis: /^(?:adapters\/redis|notifier\/bullmq)\//,
   "openid-client": /^upstream\//,
   bullmq: /^notifier\/bullmq\//,
+  "@opentelemetry/api": /^core\/telemetry\.ts$/,
 };
 
 function edges(tree: Tree): Edge[] {

@@ -158,6 +158,7 @@ export const ELSEWHERE: Readonly<Record<string, string>> = {
   "docs/testing.md 4": "docs.test.ts",
   "docs/testing.md 5": "docs.test.ts",
   "docs/high-security.md 2": "flows/proving-clients.test.ts",
+  "docs/tracing.md 3": "cli/server/monitoring.test.ts",
   "docs/testing.md 6": "docs.test.ts compiles it; testing/test-sign-in.test.ts delivers to such a receiver",
   "docs/your-application.md 4": "your-application.test.ts and installed-documents.test.ts",
   "docs/your-application.md 6": "your-application.test.ts and installed-documents.test.ts",

@@ -8,6 +8,7 @@ import { clientAt } from "../flows/clients.ts";
 import { Secrets } from "./secrets-in-text.ts";
 import { ADA, BOB, CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { newFolder } from "../closing.ts";
+import { recordTelemetry, textOf } from "../core/recorded-telemetry.ts";
 
 const EVENTS = [
   "sign_in.success",
@@ -31,6 +32,7 @@ const log: string[] = [];
 const emitted: string[] = [];
 const printed: string[] = [];
 const answers: string[] = [];
+const recorded = recordTelemetry();
 /** Of the requests with an unexpected error. */
 const statuses: number[] = [];
 let running: RunningService;
@@ -120,6 +122,7 @@ beforeAll(async () => {
   running = await startService({
     config: {
       storage: `sqlite:${join(folder, "sign-in.db")}`,
+      telemetry: true,
       logger: pino({ level: "trace" }, { write: (line: string) => void log.push(line) }),
     },
     storage: (opened) => (watched = new WatchedStorage(opened)).storage,
@@ -154,8 +157,9 @@ beforeAll(async () => {
   await accounts.endSessions(running.ada.sub);
   await accounts.delete(running.bob.sub);
 });
-afterAll(() => {
+afterAll(async () => {
   jest.restoreAllMocks();
+  await recorded.close();
 });
 
 describe("a secret", () => {
@@ -185,6 +189,37 @@ describe("a secret", () => {
     ).toBeGreaterThan(4);
     const text = `${emitted.join("\n")}${await running.service.metrics()}${JSON.stringify(await running.service.health())}`;
     expect(secrets.in(text)).toEqual([]);
+    expect(text).not.toMatch(/[\w.+-]+@[\w-]+\.\w+/);
+  });
+
+  it("is in no span and no metric, nor is a path, a query, a header or an e-mail address [D-OTEL-2]", async () => {
+    const spans = recorded.spans();
+    const routes = new Set(spans.map(({ attributes }) => attributes["http.route"]));
+    expect([...routes]).toEqual(
+      expect.arrayContaining(["/oauth2/token", "/oauth2/authorize", "/interaction/:uid"]),
+    );
+    expect(new Set(spans.flatMap(({ attributes }) => Object.keys(attributes)))).toEqual(
+      new Set([
+        "db.namespace",
+        "db.operation.name",
+        "db.system.name",
+        "error.type",
+        "http.request.method",
+        "http.response.status_code",
+        "http.route",
+        "sign_in.hashing.priority",
+        "sign_in.hashing.waited",
+      ]),
+    );
+    expect(spans.flatMap(({ events }) => events)).toEqual([]);
+    const points = (await recorded.metrics()).map(({ descriptor, dataPoints }) => [
+      descriptor,
+      dataPoints.map(({ attributes }) => attributes),
+    ]);
+    const text = [...spans.map(textOf), JSON.stringify(points)].join("\n");
+    expect(secrets.in(text)).toEqual([]);
+    for (const each of [running.ada.sub, running.bob.sub, "127.0.0.1", "client_id", "misplaced", "?"])
+      expect([each, text.includes(each)]).toEqual([each, false]);
     expect(text).not.toMatch(/[\w.+-]+@[\w-]+\.\w+/);
   });
 

@@ -20,9 +20,10 @@ const TOLD = pathToFileURL(join(import.meta.dirname, "loaded-packages.ts")).href
 /** Addresses, the log, metrics, the configuration. */
 const LEAN = ["ipaddr.js", "pino", "prom-client", "zod"];
 
-/** The modules that only proofs, high-security clients and clients that nobody registered need. */
+/** The modules that only proofs, high-security clients, clients that nobody registered and OpenTelemetry need. */
 const OFF = [
   "core/dpop-proof.ts",
+  "core/telemetry.ts",
   "accounts/clients/fapi.ts",
   "accounts/documents/asking.ts",
   "accounts/documents/document.ts",
@@ -82,6 +83,10 @@ function packagesIn(said: string): string[] {
   return names.filter((name) => name in dependencies || name === "undici");
 }
 
+function modulesIn(said: string): string[] {
+  return /^modules: (.*)$/m.exec(said)?.[1]?.split(" ") ?? [];
+}
+
 it("a worker loads no protocol core, no pages, no password hashing and no fetch", async () => {
   const config = configOf("embedded");
   await fill(config);
@@ -91,6 +96,7 @@ it("a worker loads no protocol core, no pages, no password hashing and no fetch"
   await expect(loadedBy("cli/main.ts", ["worker", "--config", file])).resolves.toEqual(
     [...LEAN, "commander"].toSorted(),
   );
+  expect(modulesIn(running.at(-1)?.output() ?? "")).not.toContain("core/telemetry.ts");
 });
 
 it("nor does a worker over Redis, and one that names the main entry: only the drivers are added", async () => {
@@ -99,6 +105,17 @@ it("nor does a worker over Redis, and one that names the main entry: only the dr
   await expect(loadedBy("test/notifier/worker-process.ts", [JSON.stringify(config)])).resolves.toEqual(
     [...LEAN, "bullmq", "ioredis"].toSorted(),
   );
+});
+
+it("a worker with telemetry loads what gives spans, and says that there is no SDK [D-OTEL-7]", async () => {
+  const config = { ...configOf("embedded"), telemetry: true };
+  await fill(config);
+  const file = join(folder, "config.json");
+  writeFileSync(file, JSON.stringify({ ...config, port: 3999 }), { mode: 0o600 });
+  await loadedBy("cli/main.ts", ["worker", "--config", file]);
+  const said = running.at(-1)?.output() ?? "";
+  expect(modulesIn(said)).toContain("core/telemetry.ts");
+  expect(said).toContain("no OpenTelemetry SDK that takes spans");
 });
 
 it("--help loads nothing but the reader of the command line and the schemas, so that it is fast", async () => {
@@ -111,7 +128,7 @@ it("--help loads nothing but the reader of the command line and the schemas, so 
   }
 });
 
-it("a server at rest has loaded what the first page needs and password hashing, and no metrics, no demo, no drivers, nothing that reads bodies and nothing for second factors", async () => {
+it("a server at rest has loaded what the first page needs and password hashing, and no metrics, no telemetry, no demo, no drivers, nothing that reads bodies and nothing for second factors", async () => {
   const file = join(folder, "config.json");
   const config = {
     ...configOf("embedded"),
@@ -166,7 +183,7 @@ it("a server without DPoP and FAPI loads nothing for them when a client sends pr
     expect([scheme, answer.status]).toEqual([scheme, status]);
   }
   await expect(server.stop()).resolves.toBe(0);
-  const modules = /^modules: (.*)$/m.exec(server.output())?.[1]?.split(" ") ?? [];
+  const modules = modulesIn(server.output());
   expect(modules).toContain("compat/proofs.ts");
   for (const name of OFF) {
     // Otherwise this test would go on passing when the module gets another name.

@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, connect, createServer as createNetServer } from "node:net";
+import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
@@ -10,7 +11,8 @@ import { createSignInServiceOver } from "../../../lib/service.ts";
 import { openStorage } from "../../../records/storage.ts";
 import { startProxy } from "../../hosting/host.ts";
 import { freePorts, type Running, start } from "../../examples/processes.ts";
-import { configuration, Servers } from "../../examples/servers.ts";
+import { blocks, ROOT } from "../../examples/documents.ts";
+import { configuration, SECRET, Servers } from "../../examples/servers.ts";
 
 const TOKEN = "a-token-of-the-operator.0123456789";
 const DETAILS = {
@@ -119,6 +121,53 @@ describe("the public port", () => {
     expect(await statusOf(`${url}/metrics`, { ...bearer(TOKEN), method: "POST" })).toBe(404);
     // The details stay on the metrics port, even with the token.
     expect(await (await fetch(`${url}/health`, bearer(TOKEN))).text()).toBe('{"ok":true}');
+  });
+});
+
+describe("the SDK of docs/tracing.md", () => {
+  it("gets spans and metrics of the bundled server, also those of its last moments [D-OTEL-8]", async () => {
+    const sent: [path: string, body: string][] = [];
+    const collector = createServer((request, response) => {
+      let body = "";
+      request.setEncoding("utf8").on("data", (chunk: string) => (body += chunk));
+      request.on("end", () => {
+        sent.push([request.url ?? "", body]);
+        response.setHeader("Content-Type", "application/json").end("{}");
+      });
+    });
+    await new Promise<void>((resolve) => void collector.listen(0, "127.0.0.1", resolve));
+    const endpoint = `http://127.0.0.1:${(collector.address() as AddressInfo).port}`;
+    servers.write(blocks().find(({ info }) => info === "js tracing.mjs")?.code ?? "", "tracing.mjs");
+    symlinkSync(join(ROOT, "node_modules"), join(servers.folder, "node_modules"));
+    const url = `http://127.0.0.1:${await freePorts()}`;
+    const file = servers.write({
+      ...configuration(url),
+      storage: `sqlite:./${randomUUID()}.db`,
+      port: Number(new URL(url).port),
+      telemetry: true,
+    });
+    const server = servers.run(["--config", file], {
+      env: {
+        ...LOCAL,
+        NODE_OPTIONS: `--import ${join(servers.folder, "tracing.mjs")}`,
+        OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
+      },
+    });
+    await server.until(/listening on/);
+    const credentials = { client_id: "news", client_secret: SECRET };
+    const person = { grant_type: "password", username: "ada", password: "analytical-engine" };
+    const body = new URLSearchParams({ ...credentials, ...person });
+    expect(await statusOf(`${url}/oauth2/token`, { method: "POST", body })).toBe(200);
+    await expect(server.stop()).resolves.toBe(0);
+    const textAt = (path: string): string =>
+      sent.flatMap(([at, text]) => (at === path ? [text] : [])).join("");
+    for (const name of ["POST /oauth2/token", "commit storage", "hash password", "service.name"])
+      expect(textAt("/v1/traces")).toContain(JSON.stringify(name));
+    expect(textAt("/v1/metrics")).toContain('"sign_in_token_responses_total"');
+    expect(server.output()).not.toContain("no OpenTelemetry SDK");
+    for (const secret of [person.password, SECRET, "127.0.0.1"])
+      expect(textAt("/v1/traces") + textAt("/v1/metrics")).not.toContain(secret);
+    await new Promise((resolve) => void collector.close(resolve));
   });
 });
 
