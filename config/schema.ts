@@ -405,7 +405,7 @@ export const configurationSchema = section({
    * Whether spans and metrics go to the OpenTelemetry SDK of the process, with the package `@opentelemetry/api`, which is
    * loaded only then. Default: `false`.
    */
-  telemetry: z.boolean().default(false),
+  telemetry: flag().default(false),
   /** Where the log goes. Default: pino to the standard output. */
   logger: described(withMethods<Logger>("debug", "info", "warn", "error", "fatal", "child").exactOptional(), {
     form: "a pino logger",
