@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { against, COMPARED_NAMES, notACheckout } from "./against.ts";
 import { build } from "./build.ts";
-import { SIZES } from "./growth/sizes.ts";
+import { BACKENDS, SIZES } from "./growth/sizes.ts";
 import { hasWrk } from "./load.ts";
 import { authorize } from "./measurements/authorize.ts";
 import { deliver } from "./measurements/deliver.ts";
@@ -57,8 +57,9 @@ const NAMES: readonly string[] = MEASUREMENTS.map(({ name }) => name);
 const USAGE = `npm run bench -- [--quick] [--json] [NAME …]
 npm run bench -- [--quick] [--json] against PATH [NAME …]
 npm run bench -- statements
-npm run bench -- [--quick] [--json] growth [--sizes SIZE,SIZE …]
+npm run bench -- [--quick] [--json] growth [--sizes SIZE,SIZE …] [--folder PATH] [SQLite] [PostgreSQL]
 npm run bench -- [--quick] [--json] search [--accounts NUMBER]
+npm run bench -- capacity [--accounts NUMBER …]
 
 Measures the service and others alternately, in one run, and prints ratios of medians. The ratios can be compared between
 machines and runs; the figures can't.
@@ -68,13 +69,17 @@ NAME     one of ${NAMES.join(", ")};
 against  compares with another checkout of this project, with its packages installed:
          ${COMPARED_NAMES.join(", ")};
          "unclear" means that the target is within the 95 % interval, because the machine was busy
-growth   the same work on storages of several sizes, on SQLite and PostgreSQL, and the bytes per record;
-         filling them takes long
+growth   the same work on storages of several sizes, on SQLite and PostgreSQL, with the pages that it reads and the bytes that it
+         writes, and the sizes of tables and indexes; filling them takes long; without --quick, it writes
+         bench/growth/figures.json; then run npm run docs
+capacity calculates what a number of accounts needs, hour by hour, from the figures of growth and statements; it measures
+         nothing; its first table names the options
 search   the search for people, on SQLite and PostgreSQL: the time of a page; filling them takes minutes
 statements
          counts statements, round trips, index rows, commits and bytes of each operation on each storage, and
          writes bench/statements/counts.json; then run npm run docs
 --sizes  number of accounts of each storage, the smallest first; default: ${SIZES.join(",")}
+--folder a folder in which the filled storages stay, for the next run; default: they are removed
 --accounts
          number of accounts among which to search; default: 1000000
 --quick  fewer and shorter rounds, to check that everything works
@@ -155,6 +160,7 @@ function readArguments(): Asked | undefined {
       json: { type: "boolean" },
       help: { type: "boolean" },
       sizes: { type: "string" },
+      folder: { type: "string" },
       accounts: { type: "string", default: "1000000" },
     },
   });
@@ -162,9 +168,13 @@ function readArguments(): Asked | undefined {
   const how = { quick: values.quick === true, json: values.json === true };
   const [first, ...rest] = positionals;
   if (first === "growth") {
-    checkNames(rest, []);
-    const sizes = readSizes(values.sizes);
-    return { ...how, prepare: async () => [(await import("./growth/growth.ts")).growth(sizes)] };
+    checkNames(rest, BACKENDS);
+    const options = {
+      sizes: readSizes(values.sizes),
+      backends: BACKENDS.filter((backend) => rest.length === 0 || rest.includes(backend)),
+      kept: values.folder,
+    };
+    return { ...how, prepare: async () => [(await import("./growth/growth.ts")).growth(options)] };
   }
   if (first === "search") {
     checkNames(rest, []);
@@ -172,7 +182,8 @@ function readArguments(): Asked | undefined {
     if (!/^\d{4,8}$/.test(values.accounts)) throw new Error("--accounts is a number from 1000 to 99999999");
     return { ...how, prepare: async () => [(await import("./growth/search.ts")).search(size)] };
   }
-  if (values.sizes !== undefined) throw new Error("--sizes is for growth");
+  if (values.sizes !== undefined || values.folder !== undefined)
+    throw new Error("--sizes and --folder are for growth");
   if (first === "against") {
     const [other, ...names] = rest;
     if (!other) throw new Error("against needs the path of another checkout");
@@ -200,6 +211,16 @@ function readArguments(): Asked | undefined {
 async function main(): Promise<void> {
   if (process.argv[2] === "statements") {
     console.log(await (await import("./statements/statements.ts")).statements());
+    return;
+  }
+  if (process.argv[2] === "capacity") {
+    const { capacityTables, readInputs } = await import("./growth/capacity.ts");
+    try {
+      console.log(Object.values(capacityTables(readInputs(process.argv.slice(3)))).join("\n\n"));
+    } catch (error) {
+      console.error((error as Error).message);
+      process.exitCode = 2;
+    }
     return;
   }
   let asked: Asked | undefined;

@@ -1,16 +1,18 @@
 /** A PostgreSQL for the benchmarks, on a free port. */
 import { execFileSync, spawn } from "node:child_process";
-import { chownSync, mkdirSync, readdirSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { Client } from "pg";
 import { freePort } from "./redis.ts";
-import { type Core, pinned } from "./side.ts";
+import { type Core, cpuTimeOf, pinned } from "./side.ts";
 
 export interface BenchPostgres {
-  /** Creates an empty database. */
-  newDatabase(): Promise<string>;
+  /** Creates an empty database. @param name of one that may exist; default: a new one. */
+  newDatabase(name?: string): Promise<string>;
   readonly pid: number;
+  /** Milliseconds of CPU of the server with its processes, one for each connection. */
+  cpuTime(): number;
   /** The path of a program of this version, such as `pgbench`. */
   program(name: string): string;
   stop(): Promise<void>;
@@ -56,25 +58,31 @@ async function untilReady(url: string): Promise<void> {
 }
 
 /**
- * @param folder for its data. The user that runs PostgreSQL must be able to access it.
+ * @param folder for its data. The user that runs PostgreSQL must be able to access it. Data of an earlier run is used again.
  * @param core to run on. Default: any.
+ * @param more settings.
  */
-export async function startPostgres(folder: string, core: Core = "any"): Promise<BenchPostgres> {
+export async function startPostgres(
+  folder: string,
+  core: Core = "any",
+  more: readonly string[] = [],
+): Promise<BenchPostgres> {
   const [version = ""] = readdirSync(PROGRAMS).toSorted((one, other) => Number(other) - Number(one));
   const program = (name: string): string => join(PROGRAMS, version, "bin", name);
   const as = user();
   const place = join(folder, "postgresql");
-  mkdirSync(place);
+  const isNew = !existsSync(place);
+  mkdirSync(place, { recursive: true });
   if (as.uid !== undefined && as.gid !== undefined) {
     chownSync(folder, as.uid, as.gid);
     chownSync(place, as.uid, as.gid);
   }
   const data = join(place, "data");
   const how = { ...as, cwd: place, stdio: "ignore" } as const;
-  execFileSync(program("initdb"), ["-D", data, "-U", "postgres", "-A", "trust"], how);
+  if (isNew) execFileSync(program("initdb"), ["-D", data, "-U", "postgres", "-A", "trust"], how);
   const port = await freePort();
   const url = (database: string): string => `postgresql://postgres@127.0.0.1:${port}/${database}`;
-  const settings = SETTINGS.flatMap((each) => ["-c", each]);
+  const settings = [...SETTINGS, ...more].flatMap((each) => ["-c", each]);
   const server = [program("postgres"), "-D", data, "-p", String(port), ...settings];
   const [command = "", ...parameters] = pinned(core, server);
   const child = spawn(command, parameters, how);
@@ -91,16 +99,21 @@ export async function startPostgres(folder: string, core: Core = "any"): Promise
     await stop();
     throw error;
   }
+  const pid = child.pid ?? 0;
   return {
-    pid: child.pid ?? 0,
+    pid,
+    cpuTime() {
+      const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
+      return [pid, ...children.map(Number)].reduce((all, each) => all + cpuTimeOf(each), 0);
+    },
     program,
-    async newDatabase() {
-      databases += 1;
+    async newDatabase(name = `bench_${(databases += 1)}`) {
       const client = new Client({ connectionString: url("postgres") });
       await client.connect();
-      await client.query(`CREATE DATABASE bench_${databases}`);
+      const { rowCount } = await client.query("SELECT FROM pg_database WHERE datname = $1", [name]);
+      if (rowCount === 0) await client.query(`CREATE DATABASE ${name}`);
       await client.end();
-      return url(`bench_${databases}`);
+      return url(name);
     },
     stop,
   };

@@ -47,13 +47,19 @@ function cookieHeader(cookies: ReadonlyMap<string, string>): string {
   return [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
 }
 
-/** Signs in over this connection, as a new browser would. @param fill default: with the password. */
+/**
+ * Signs in over this connection.
+ * @param fill default: with the password.
+ * @param known the `Cookie` header of the browser; default: a new browser.
+ */
 export async function signInOver(
   wire: Wire,
   authorizeUrl: string,
   fill: Fill = (html) => filledForm(html),
+  known = "",
 ): Promise<SignedIn> {
   const cookies = new Map<string, string>();
+  for (const [, name = "", value = ""] of known.matchAll(/([^=; ]+)=([^;]*)/g)) cookies.set(name, value);
   let url = new URL(authorizeUrl);
   let form: string | undefined;
   for (let step = 0; step < 10; step += 1) {

@@ -1,4 +1,6 @@
 /** The tables in `docs/` that are generated from declarations. The text around them is written by hand. */
+import { capacityTables } from "../bench/growth/capacity.ts";
+import { byteTable, costTable, readFigures, structureTable } from "../bench/growth/figures.ts";
 import { countTable, readCounts, STORAGES } from "../bench/statements/statements.ts";
 import { DEFAULT_KIND, type KindOfClient } from "../accounts/clients/client-kinds.ts";
 import { CLIENT_ROWS } from "../accounts/clients/client-settings.ts";
@@ -214,9 +216,21 @@ export const metricsPage: Page = pageWithTables("docs/metrics.md", () => ({
   ),
 }));
 
-/** The counts are those of the last `npm run bench -- statements`. */
+/** The figures are those of the last `npm run bench -- statements` and `growth`. */
 export const scalePage: Page = pageWithTables("docs/scale.md", () => {
   const counts = readCounts();
   const tables = STORAGES.map((name) => `### ${name}\n\n${countTable(counts[name])}`);
-  return { statements: tables.join("\n\n") };
+  const figures = readFigures();
+  const { inputs, storage, day, limits, first } = capacityTables();
+  return {
+    "growth on SQLite": costTable("SQLite", figures.SQLite),
+    "growth on PostgreSQL": costTable("PostgreSQL", figures.PostgreSQL),
+    structures: structureTable(figures),
+    bytes: byteTable(figures),
+    statements: tables.join("\n\n"),
+    "inputs of the calculation": inputs,
+    "calculated storage": storage,
+    "calculated day": day,
+    "calculated limits": `${first}\n\n${limits}`,
+  };
 });

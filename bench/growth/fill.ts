@@ -1,21 +1,24 @@
 /**
- * Fills a storage with the records of many accounts, in large commits. The functions of the service make the records
- * from records that the service has written itself.
+ * Fills a storage with the records of many accounts. The functions of the service make the records from records that the service has
+ * written itself.
  */
-import { hash, randomUUID } from "node:crypto";
+import { createSecretKey, hash, randomUUID } from "node:crypto";
+import { searchRecord } from "../../accounts/search/search-words.ts";
 import { artifactKey } from "../../provider/adapter.ts";
 import type { RecordData } from "../../adapters/record-store.ts";
 import { artifactKind, artifactRecord, type ArtifactValue } from "../../records/artifacts/artifact-kinds.ts";
 import {
   DELIVERY,
-  type StoredDelivery,
-  type Lane,
   LANE,
+  newDeliveryId,
+  newLane,
   PAYLOAD,
+  type StoredDelivery,
   type StoredPayload,
 } from "../../records/deliveries/delivery-kinds.ts";
 import { ACCOUNT, IDENTIFIER, SIGN_IN_NAME, USER_ID } from "../../records/directory/directory-kinds.ts";
 import { PERSON } from "../servers/people.ts";
+import type { Bulk } from "./bulk.ts";
 import { type GrowingStorage, SERVICES } from "./storage.ts";
 
 const DAY = 86_400_000;
@@ -23,10 +26,8 @@ const DAY = 86_400_000;
 const FILL_TIMEOUT_MS = 120_000;
 /** Records of one commit. */
 const TOGETHER = 250;
-/** Parallel commits. */
-const COMMITS = 4;
-/** The shortest time between two lines of progress, in milliseconds. */
-const SAY = 10_000;
+/** Of the hashes in the index of the search, which nobody searches here. */
+const SEARCH_KEY = createSecretKey(Buffer.alloc(32, 1));
 
 /** The UUID of an account, derived from its number. */
 export function subOf(index: number): string {
@@ -92,96 +93,98 @@ export async function artifactMaker(place: GrowingStorage, model: string): Promi
 
 const receiverOf = (index: number): string => `service:${SERVICES[index % SERVICES.length] ?? ""}`;
 
-type Make = (index: number) => readonly RecordData[];
+/** The records that are written together, the parent first. */
+type Families = readonly (readonly RecordData[])[];
 
-/** The kinds of records to fill in. They are filled one after the other, to measure the bytes of each. */
-async function makers(place: GrowingStorage): Promise<Readonly<Record<string, Make>>> {
+/** A walk through all accounts that has nothing to do with the order of their rows. */
+const shuffled = (at: number, size: number): number => (at * 7_368_787 + 1) % size;
+
+/**
+ * Makes the records of a storage in the order in which they would have been written.
+ * @param place a storage that was used once.
+ * @returns what there is to write for each account, in passes over all of them.
+ */
+async function passes(place: GrowingStorage, size: number): Promise<((at: number) => Families)[]> {
   const account = await place.storage.directory.findAccountByName(PERSON.email);
   if (account === undefined) throw new Error("the service has written no account");
   const delivery = await written<StoredDelivery>(place, "delivery");
   const { payload } = await written<StoredPayload>(place, "payload");
-  const artifact = async (model: string): Promise<Make> => {
-    const make = await artifactMaker(place, model);
-    return (index) => [make(index)];
-  };
+  const [session, grant, access, refresh] = (await Promise.all(
+    ["Session", "Grant", "AccessToken", "RefreshToken"].map((model) => artifactMaker(place, model)),
+  )) as [MakeArtifact, MakeArtifact, MakeArtifact, MakeArtifact];
   // After the existing accounts. The counter is moved past them.
   const first = account.user_id + 1;
   const now = Date.now();
-  return {
-    account(index) {
+  return [
+    (index) => {
       const sub = subOf(index);
       const [email, username] = [`${sub}@example.com`, `person-${index}`];
       const record = { ...account, sub, email, username, user_id: first + index };
       return [
-        ACCOUNT.record(record),
-        IDENTIFIER.record({ sub }),
-        SIGN_IN_NAME.record({ sub }, { key: email }),
-        SIGN_IN_NAME.record({ sub }, { key: username }),
-        USER_ID.record({ sub }, { key: String(record.user_id) }),
+        [
+          ACCOUNT.record(record),
+          IDENTIFIER.record({ sub }),
+          SIGN_IN_NAME.record({ sub }, { key: email }),
+          SIGN_IN_NAME.record({ sub }, { key: username }),
+          USER_ID.record({ sub }, { key: String(record.user_id) }),
+          searchRecord(record, SEARCH_KEY),
+        ],
       ];
     },
-    session: await artifact("Session"),
-    grant: await artifact("Grant"),
-    "access token": await artifact("AccessToken"),
-    "refresh token": await artifact("RefreshToken"),
-    code: await artifact("AuthorizationCode"),
-    lane(index) {
-      const lane: Lane = {
-        receiver: receiverOf(index),
-        sub: subOf(index),
-        lastSequence: 1,
-        lastPosition: now * 1_000,
-        isEmpty: true,
-        lastDelivered: 0,
-        flight: null,
-      };
-      return [LANE.record(lane)];
-    },
-    "finished delivery"(index) {
-      // Spread over the days for which payloads are stored, so that nothing has to be purged.
-      const finishedAt = now - (index % 1_000) * 300_000;
-      const id = `msg_${randomUUID()}`;
+    // The oldest sign-in first: what it has left expires first.
+    (at) => {
+      const index = shuffled(at, size);
+      const ends = (from: number, to: number): { readonly expiresAt: number } => ({
+        expiresAt: now + from + Math.floor(((to - from) * at) / size),
+      });
       return [
-        PAYLOAD.record({ id, payload }),
-        DELIVERY.record({
-          ...delivery,
-          id,
-          receiver: receiverOf(index),
-          sub: subOf(index),
-          sequence: 1,
-          finishedAt,
-          storedAt: finishedAt - 20,
-          position: finishedAt * 1_000 + (index % 1_000),
-        }),
+        [session(index, ends(DAY, 14 * DAY))],
+        [
+          grant(index, ends(DAY, 30 * DAY)),
+          access(index, ends(DAY / 8, DAY / 2)),
+          refresh(index, ends(DAY, 30 * DAY)),
+        ],
       ];
     },
-  };
+    (at) => {
+      const index = shuffled(size - 1 - at, size);
+      // Spread over the days for which payloads are stored, so that nothing has to be purged.
+      const finishedAt = now - Math.floor(((size - at) / size) * 3 * DAY);
+      const lane = { receiver: receiverOf(index), sub: subOf(index) };
+      const id = newDeliveryId(finishedAt);
+      const position = finishedAt * 1_000 + (at % 1_000);
+      return [
+        [LANE.record({ ...newLane(lane), lastSequence: 1, lastPosition: position })],
+        [PAYLOAD.record({ id, payload })],
+        [
+          DELIVERY.record({
+            ...delivery,
+            ...lane,
+            id,
+            sequence: 1,
+            finishedAt,
+            storedAt: finishedAt - 20,
+            position,
+          }),
+        ],
+      ];
+    },
+  ];
 }
 
-/** Bytes of one record of each kind in a storage of one size. */
-export type Bytes = Readonly<Record<string, number>>;
-
-/** @param size number of accounts. */
-export async function fill(place: GrowingStorage, size: number): Promise<Bytes> {
+/**
+ * Prepares to fill a storage that was used once.
+ * @returns a function that fills it, once nothing has it open.
+ */
+export async function filler(place: GrowingStorage, size: number): Promise<(bulk: Bulk) => Promise<void>> {
   await finishWaiting(place);
-  const bytes: Record<string, number> = {};
-  let before = await place.bytes();
-  let said = performance.now();
-  for (const [name, make] of Object.entries(await makers(place))) {
-    for (let index = 0; index < size;) {
-      const batch: RecordData[] = [];
-      for (; batch.length < COMMITS * TOGETHER && index < size; index += 1) batch.push(...make(index));
-      await put(place, batch);
-      if (performance.now() - said < SAY) continue;
-      said = performance.now();
-      console.error(`${place.backend}, ${size} accounts: ${index} of ${name}`);
-    }
-    const after = await place.bytes();
-    bytes[name] = (after - before) / size;
-    before = after;
-  }
+  const all = await passes(place, size);
   await place.storage.directory.passUserId(size + 1_000);
-  return bytes;
+  return async (bulk) => {
+    for (const pass of all)
+      for (let at = 0; at < size; at += 1) for (const family of pass(at)) await bulk.add(family);
+    await bulk.finish();
+  };
 }
 
 /**

@@ -1,9 +1,8 @@
 /** The storages that grow: an SQLite file or a PostgreSQL database, with a service on it. */
-import { mkdirSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import Koa from "koa";
 import { Client } from "pg";
 import { pino } from "pino";
@@ -13,12 +12,13 @@ import { SHARED_KINDS } from "../../records/directory/directory-kinds.ts";
 import { createSignInServiceOver, type SignInService } from "../../lib/service.ts";
 import { type Storage, storageOver, WATCHED_KINDS } from "../../records/storage.ts";
 import type { BenchPostgres } from "../postgres.ts";
-import { basic, CALLBACK, CLIENT, PERSON } from "../servers/people.ts";
+import { basic, CALLBACK, CLIENT, PERSON, ROOMY_LIMITS } from "../servers/people.ts";
 import { CREDENTIALS, SIGNING_SECRET } from "../servers/notices.ts";
-import { signIn } from "../session.ts";
-
-export const BACKENDS = ["SQLite", "PostgreSQL"] as const;
-export type Backend = (typeof BACKENDS)[number];
+import { filledForm, signInOver } from "../session.ts";
+import { openWire } from "../wire.ts";
+import { type Bulk, postgresBulk, sqliteBulk } from "./bulk.ts";
+import type { Backend, Work } from "./sizes.ts";
+import { postgresStructures, sqliteStructures, type Structures } from "./structures.ts";
 
 /** A storage with a service in this process. No worker delivers. */
 export interface GrowingStorage {
@@ -26,8 +26,10 @@ export interface GrowingStorage {
   readonly store: RecordStore;
   readonly storage: Storage;
   readonly service: SignInService;
-  /** Bytes on disk, without the log. */
-  bytes(): Promise<number>;
+  /** The URL at which the service answers. */
+  readonly base: string;
+  /** What it has done so far. */
+  work(): Promise<Work>;
   close(): Promise<void>;
 }
 
@@ -36,6 +38,50 @@ export const SERVICES = ["1", "2"] as const;
 
 const clock = { now: Date.now };
 const SECRETS = [Buffer.alloc(32, 1).toString("base64")];
+
+/** A browser and an application of a person. */
+export interface SignedInPerson {
+  /** The `Cookie` header of the browser. */
+  readonly cookie: string;
+  readonly refreshToken: string;
+}
+
+async function askForToken(base: string, fields: Readonly<Record<string, string>>): Promise<string> {
+  const answer = await fetch(`${base}/oauth2/token`, {
+    method: "POST",
+    headers: { authorization: basic() },
+    body: new URLSearchParams(fields),
+  });
+  const tokens = (await answer.json()) as { readonly refresh_token?: string };
+  if (tokens.refresh_token === undefined) throw new Error(`no tokens: ${answer.status}`);
+  return tokens.refresh_token;
+}
+
+/**
+ * Signs in, and exchanges the code.
+ * @param who a cookie, or what to type into the form.
+ */
+export async function signedIn(
+  base: string,
+  who: Readonly<Record<"cookie", string>> | Readonly<Record<"username" | "password", string>>,
+): Promise<SignedInPerson> {
+  const query = { client_id: CLIENT.client_id, response_type: "code", redirect_uri: CALLBACK };
+  const wire = await openWire(Number(new URL(base).port));
+  const { code, cookie } = await signInOver(
+    wire,
+    `${base}/oauth2/authorize?${new URLSearchParams(query).toString()}`,
+    (html) => filledForm(html, "cookie" in who ? PERSON : who),
+    "cookie" in who ? who.cookie : "",
+  );
+  wire.close();
+  const fields = { grant_type: "authorization_code", code, redirect_uri: CALLBACK };
+  return { cookie, refreshToken: await askForToken(base, fields) };
+}
+
+/** Refreshes the tokens. */
+export async function refreshed(base: string, { refreshToken }: SignedInPerson): Promise<void> {
+  await askForToken(base, { grant_type: "refresh_token", refresh_token: refreshToken });
+}
 
 /** Signs in, gets tokens and changes the account of a new storage, so that it has a record of each kind. */
 async function useOnce({ service }: Pick<GrowingStorage, "service">, base: string): Promise<void> {
@@ -52,23 +98,55 @@ async function useOnce({ service }: Pick<GrowingStorage, "service">, base: strin
   await clients.register({ ...CLIENT, name: "Benchmarks", service: SERVICES[0], redirect_uris: [CALLBACK] });
   const { sub } = await accounts.create({ ...PERSON, name: "Ada", surname: "Lovelace" });
   for (const key of SERVICES) await accounts.assign(sub, key);
-  const query = { client_id: CLIENT.client_id, response_type: "code", redirect_uri: CALLBACK };
-  const { code } = await signIn(`${base}/oauth2/authorize?${new URLSearchParams(query).toString()}`);
-  const answer = await fetch(`${base}/oauth2/token`, {
-    method: "POST",
-    headers: { authorization: basic() },
-    body: new URLSearchParams({ grant_type: "authorization_code", code, redirect_uri: CALLBACK }),
-  });
-  if (answer.status !== 200) throw new Error(`no tokens: ${await answer.text()}`);
+  await signedIn(base, PERSON);
   await accounts.update(sub, { name: "Augusta" });
 }
 
-/** Opens an empty storage and uses every part of it once. */
-async function open(
-  backend: Backend,
-  address: string,
-  bytes: GrowingStorage["bytes"],
-): Promise<GrowingStorage> {
+/** SQLite reads a page, and writes one to its log, with a call of the system. Linux counts them. */
+async function sqliteWork(): Promise<Work> {
+  const text = await readFile("/proc/self/io", "utf8");
+  const figure = (name: string): number => Number(new RegExp(`^${name}: (\\d+)$`, "mu").exec(text)?.[1]);
+  const reads = figure("syscr");
+  return { used: reads, reads, written: figure("wchar"), serverCpu: 0 };
+}
+
+/** @param postgres must have loaded `pg_stat_statements`. */
+async function postgresWork(postgres: BenchPostgres, url: string): Promise<Pick<Address, "work" | "close">> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  await client.query("CREATE EXTENSION IF NOT EXISTS pg_stat_statements");
+  return {
+    async work() {
+      const { rows } = await client.query<{ used: string; reads: string; written: string }>(
+        `SELECT sum(shared_blks_hit + shared_blks_read) AS used, sum(shared_blks_read) AS reads, pg_current_wal_insert_lsn() - '0/0' AS written
+         FROM pg_stat_statements`,
+      );
+      return {
+        used: Number(rows[0]?.used),
+        reads: Number(rows[0]?.reads),
+        written: Number(rows[0]?.written),
+        serverCpu: postgres.cpuTime(),
+      };
+    },
+    close: () => client.end(),
+  };
+}
+
+/** A storage of one backend. */
+export interface Address {
+  readonly backend: Backend;
+  readonly address: string;
+  /** Fills it past the service, which has created its tables. */
+  bulk(): Bulk | Promise<Bulk>;
+  structures(): Promise<Structures>;
+  /** What the storage has done so far. */
+  work(): Promise<Work>;
+  close(): Promise<void>;
+}
+
+/** Opens a storage with a service over it. */
+export async function openGrowing(at: Address): Promise<GrowingStorage> {
+  const { backend, address } = at;
   const { main } = await openStores({
     storage: address,
     artifacts: address,
@@ -85,66 +163,47 @@ async function open(
       deployments: { oauth2: { url: base } },
       storage: address,
       keys: { secrets: SECRETS },
-      logger: pino({ level: "warn" }, pino.destination(2)),
+      logger: pino({ level: "error" }, pino.destination(2)),
+      rateLimits: ROOMY_LIMITS,
       notifications: { worker: false, allowedReceivers: ["127.0.0.1"] },
     },
     async () => storage,
   );
   const answer = new Koa().use(service.routes()).callback();
   server.on("request", (request, response) => void answer(request, response));
-  const place: GrowingStorage = {
-    backend,
-    store: main,
-    storage,
-    service,
-    bytes,
-    close: () => service.close(),
+  if ((await storage.directory.findAccountByName(PERSON.email)) === undefined)
+    await useOnce({ service }, base);
+  const close = async (): Promise<void> => {
+    server.closeAllConnections();
+    await new Promise((resolve) => void server.close(resolve));
+    await service.close();
   };
-  await useOnce(place, base);
-  server.closeAllConnections();
-  await new Promise((resolve) => void server.close(resolve));
-  return place;
+  return { backend, store: main, storage, service, base, work: () => at.work(), close };
 }
 
-function openSqlite(folder: string, name: string): Promise<GrowingStorage> {
-  mkdirSync(folder, { recursive: true });
-  const file = join(folder, `${name}.db`);
-  return open("SQLite", `sqlite:${file}`, async () => {
-    const database = new DatabaseSync(file, { timeout: 10_000 });
-    try {
-      // Data in the log counts too.
-      database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
-      const figure = (pragma: string): number =>
-        Number(Object.values(database.prepare(`PRAGMA ${pragma}`).get() ?? {})[0]);
-      return (figure("page_count") - figure("freelist_count")) * figure("page_size");
-    } finally {
-      database.close();
-    }
-  });
-}
-
-async function openPostgres(postgres: BenchPostgres): Promise<GrowingStorage> {
-  const url = await postgres.newDatabase();
-  return open("PostgreSQL", url, async () => {
-    const client = new Client({ connectionString: url });
-    await client.connect();
-    try {
-      const { rows } = await client.query("SELECT pg_database_size(current_database()) AS bytes");
-      return Number((rows[0] as { bytes: string }).bytes);
-    } finally {
-      await client.end();
-    }
-  });
-}
-
-/**
- * An empty storage that was used once.
- * @param name unique for each backend.
- */
-export function openGrowing(
+/** @param name unique for each backend. */
+export async function addressOf(
   backend: Backend,
   name: string,
   { folder, postgres }: { readonly folder: string; readonly postgres: BenchPostgres },
-): Promise<GrowingStorage> {
-  return backend === "SQLite" ? openSqlite(folder, name) : openPostgres(postgres);
+): Promise<Address> {
+  if (backend === "SQLite") {
+    const file = join(folder, `${name}.db`);
+    return {
+      backend,
+      address: `sqlite:${file}`,
+      bulk: () => sqliteBulk(file),
+      structures: () => sqliteStructures(file),
+      work: sqliteWork,
+      close: async () => undefined,
+    };
+  }
+  const address = await postgres.newDatabase(`growth_${name}`);
+  return {
+    backend,
+    address,
+    bulk: () => postgresBulk(address),
+    structures: () => postgresStructures(address),
+    ...(await postgresWork(postgres, address)),
+  };
 }

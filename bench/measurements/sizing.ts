@@ -2,12 +2,11 @@
  * What a sign-in with its code exchange costs an operator: CPU time of the server, PostgreSQL and Redis, and what it leaves in both. The
  * figures of docs/scale.md.
  */
-import { readFileSync } from "node:fs";
 import { Redis } from "ioredis";
 import { Client } from "pg";
 import { pino } from "pino";
 import { createSignInService } from "../../lib/index.ts";
-import { type BenchPostgres, startPostgres } from "../postgres.ts";
+import { startPostgres } from "../postgres.ts";
 import { startRedis } from "../redis.ts";
 import type { Measurement, Row } from "../result.ts";
 import { basic, CALLBACK, CLIENT, PERSON } from "../servers/people.ts";
@@ -72,12 +71,6 @@ async function signInAll(side: Side, from: number, to: number): Promise<void> {
   await Promise.all(Array.from({ length: BROWSERS }, browser));
 }
 
-/** The server with its processes, one for each connection. */
-function postgresCpu({ pid }: BenchPostgres): number {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
-  return [pid, ...children.map(Number)].reduce((all, each) => all + cpuTimeOf(each), 0);
-}
-
 /** Bytes of keys in Redis: all, and those that live longer than a day. */
 async function redisBytes(redis: Redis): Promise<{ readonly all: number; readonly lasting: number }> {
   const [, all = ""] = /^used_memory:(\d+)/mu.exec(await redis.info("memory")) ?? [];
@@ -115,7 +108,7 @@ export const sizing: Measurement = {
       await addPeople(side.ready["base"] ?? "", storage, redis.url, WARM_UP + count);
       await signInAll(side, 0, WARM_UP);
       const read = async (running: Side) => ({
-        cpu: [running.cpuTime(), postgresCpu(postgres), cpuTimeOf(redis.pid)] as const,
+        cpu: [running.cpuTime(), postgres.cpuTime(), cpuTimeOf(redis.pid)] as const,
         ...(await redisBytes(memory)),
         ...(await postgresBytes(client)),
       });

@@ -35,3 +35,12 @@ export const CALLBACK = "http://127.0.0.1:9/callback";
 export function basic({ client_id, client_secret }: Credentials = CLIENT): string {
   return `Basic ${Buffer.from(`${client_id}:${encodeURIComponent(client_secret)}`).toString("base64")}`;
 }
+
+/** High limits, because the load comes from one address. */
+const ROOM = { points: 100_000_000, seconds: 900 };
+export const ROOMY_LIMITS = {
+  interactions: ROOM,
+  authorizations: ROOM,
+  signIn: { accountAndAddress: ROOM, account: ROOM, address: ROOM },
+  clientSecret: ROOM,
+} as const;

@@ -12,6 +12,7 @@ import {
   type IdTokenAlgorithm,
   MACHINE,
   PERSON,
+  ROOMY_LIMITS,
 } from "./people.ts";
 import { options, serve } from "./ready.ts";
 
@@ -19,9 +20,6 @@ const { file, parallel, cost, redis, storage = `sqlite:${file}`, ecdsa, url } = 
 const SECRETS = [Buffer.alloc(32, 1).toString("base64")];
 const ecKey = (): JWK =>
   generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ format: "jwk" });
-
-/** High limits, because the load comes from one address. */
-const ROOM = { points: 100_000_000, seconds: 900 };
 
 await serve(async (base) => {
   const service = await createSignInService({
@@ -32,12 +30,7 @@ await serve(async (base) => {
       ...(ecdsa === true && { signing: [ecKey()] }),
     },
     logger: pino({ level: "warn" }, pino.destination(2)),
-    rateLimits: {
-      interactions: ROOM,
-      authorizations: ROOM,
-      signIn: { accountAndAddress: ROOM, account: ROOM, address: ROOM },
-      clientSecret: ROOM,
-    },
+    rateLimits: ROOMY_LIMITS,
     ...(redis === undefined ? {} : { artifacts: redis }),
     passwords: { ...cost, ...(parallel === undefined ? {} : { parallel }) },
   });
