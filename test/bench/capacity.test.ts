@@ -39,7 +39,7 @@ describe("the calculation of a day", () => {
     const first = (inputs: Partial<Inputs>) => day({ ...little, ...inputs }).limits[0];
     expect(first({ "server-cores": 1 })?.title).toBe("Cores of the servers");
     expect(first({ cores: 1 })?.title).toBe("Cores of PostgreSQL");
-    expect(first({ throughput: 1 })).toMatchObject({ title: "Its log and the backup", hour: 2 });
+    expect(first({ throughput: 1 })).toMatchObject({ title: "Its log and the backup", hour: 5 });
     expect(first({ flushes: 1 })?.title).toBe("Commits");
     expect(first({ disk: 1 })).toMatchObject({ title: "Disk of PostgreSQL" });
     expect(first({ reads: 1, memory: 0 })?.title).toBe("Reads of its disk");
