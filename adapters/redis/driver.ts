@@ -128,7 +128,7 @@ async function optionsFor(
  * Asks one server over a connection of its own.
  * @throws StorageUnavailable with the reason.
  */
-async function ask<T>(
+export async function ask<T>(
   server: RedisHost,
   login: Login,
   what: string,
@@ -179,6 +179,49 @@ export async function helloFields(client: Redis): Promise<ReadonlyMap<string, un
 interface Claim extends RedisHost {
   /** Greater after each failover. A sentinel that was cut off names the old primary with the old number. */
   readonly epoch: number;
+}
+
+/** Asks one sentinel. @throws StorageUnavailable */
+export async function askSentinel({ sentinel, tls }: RedisAddress, server: RedisHost): Promise<Claim> {
+  const { user: username, passwordFile, name = "" } = sentinel ?? {};
+  const password =
+    passwordFile === undefined ? sentinel?.password : (await readFile(passwordFile, "utf8")).trim();
+  const fields = fieldsOf(
+    await ask(server, { username, password, tls }, "a sentinel", async (client) => {
+      try {
+        return await client.call("SENTINEL", "MASTER", name);
+      } catch (error) {
+        if (reason(error) !== "ERR") throw error;
+        throw new StorageUnavailable("the sentinels know no primary of this name", {
+          reason: UNKNOWN_PRIMARY,
+        });
+      }
+    }),
+  );
+  return {
+    host: String(fields.get("ip")),
+    port: Number(fields.get("port")),
+    epoch: Number(fields.get("config-epoch")),
+  };
+}
+
+/** Asks one node of a cluster for its slots, each with its primary first. @throws StorageUnavailable */
+export async function askSlots(
+  login: Login,
+  server: RedisHost,
+): Promise<
+  readonly { readonly first: number; readonly last: number; readonly nodes: readonly RedisHost[] }[]
+> {
+  const slots = await ask(server, login, "a node of the cluster", async (client) => client.cluster("SLOTS"));
+  return slots.map(([first, last, ...nodes]) => ({
+    first,
+    last,
+    nodes: nodes.map(([host, port]: readonly [string | null, number, ...unknown[]]) => ({
+      // A node that does not know its own address leaves it out.
+      host: host === null || host === "" || host === "?" ? server.host : host,
+      port,
+    })),
+  }));
 }
 
 /** The answers of more than half, or all that there are. @throws the first error if there is none. */
@@ -244,52 +287,21 @@ export class Primary {
   }
 
   #claimOf(server: RedisHost): Promise<Claim> {
-    return this.#address.sentinel === undefined ? this.#ofNode(server) : this.#ofSentinel(server);
-  }
-
-  async #ofSentinel(server: RedisHost): Promise<Claim> {
-    const { sentinel, tls } = this.#address;
-    const { user: username, passwordFile, name = "" } = sentinel ?? {};
-    const password =
-      passwordFile === undefined ? sentinel?.password : (await readFile(passwordFile, "utf8")).trim();
-    const fields = fieldsOf(
-      await ask(server, { username, password, tls }, "a sentinel", async (client) => {
-        try {
-          return await client.call("SENTINEL", "MASTER", name);
-        } catch (error) {
-          if (reason(error) !== "ERR") throw error;
-          throw new StorageUnavailable("the sentinels know no primary of this name", {
-            reason: UNKNOWN_PRIMARY,
-          });
-        }
-      }),
-    );
-    return {
-      host: String(fields.get("ip")),
-      port: Number(fields.get("port")),
-      epoch: Number(fields.get("config-epoch")),
-    };
+    return this.#address.sentinel === undefined ? this.#ofNode(server) : askSentinel(this.#address, server);
   }
 
   async #ofNode(server: RedisHost): Promise<Claim> {
-    const slots = await ask(server, this.#address, "a node of the cluster", async (client) => {
-      this.#slot ??= await client.cluster("KEYSLOT", this.#key);
-      return client.cluster("SLOTS");
-    });
-    // A node that does not know its own address leaves it out.
-    const hostOf = ([host, port]: readonly [string | null, number, ...unknown[]]): RedisHost => ({
-      host: host === null || host === "" || host === "?" ? server.host : host,
-      port,
-    });
-    const slot = this.#slot ?? 0;
-    const [, , owner] = slots.find(([first, last]) => first <= slot && slot <= last) ?? [];
+    this.#slot ??= await ask(server, this.#address, "a node of the cluster", async (client) =>
+      client.cluster("KEYSLOT", this.#key),
+    );
+    const slots = await askSlots(this.#address, server);
+    const slot = this.#slot;
+    const [owner] = slots.find(({ first, last }) => first <= slot && slot <= last)?.nodes ?? [];
     if (owner === undefined)
       throw new StorageUnavailable("no node of the cluster serves the keys", { reason: "CLUSTERDOWN" });
-    const nodes = slots.flatMap(([, , ...each]) => each.map(hostOf));
-    this.#asked = [
-      ...new Map([...this.#address.hosts, ...nodes].map((node) => [keyOf(node), node])).values(),
-    ];
-    return { ...hostOf(owner), epoch: 0 };
+    const known = [...this.#address.hosts, ...slots.flatMap(({ nodes }) => nodes)];
+    this.#asked = [...new Map(known.map((node) => [keyOf(node), node])).values()];
+    return { ...owner, epoch: 0 };
   }
 
   /** Sentinels name a primary that is down until they have made another one, and a node may not know the newest yet. */

@@ -1,5 +1,7 @@
 /** What `doctor` checks and what it can find, with the texts. `docs/doctor.md` prints these tables. */
 
+import { SERVER_FINDINGS } from "./server-findings.ts";
+
 /** The checks by id, in the order in which they run. Each title is a phrase. */
 export const CHECKS = {
   configuration: "unknown keys and wrong values",
@@ -11,7 +13,7 @@ export const CHECKS = {
   providers: "providers to sign in with: their documents, the client, and the redirect addresses",
   hosts: "which hosts of a PostgreSQL with a standby answer, and which is the primary",
   storage: "whether the storage can be used",
-  redis: "the settings of Redis",
+  redis: "the settings of Redis, and with Sentinel or in a cluster its servers",
   clocks: "the clocks of the storage's servers",
   indexes: "damage of the database file, and its indexes",
   history: "whether the storage has gone back to an earlier state, and Redis was emptied",
@@ -53,18 +55,6 @@ const CLOCK = {
   why: "Codes and tokens expire too early or too late, clients refuse ID tokens, and writes can miss their deadline.",
   fix: SYNCHRONIZE,
 } as const;
-const UNREACHED = "People and clients that come to this address don't reach the service.";
-const PREFIX_REMOVED = {
-  what: "At {url} the server answers 404.",
-  why: `${UNREACHED} It seems that a proxy removes the prefix {prefix} from the path, or part of it.`,
-} as const;
-const ISSUER =
-  "Clients refuse ID tokens of another issuer, and follow the addresses of the discovery document.";
-const SILENT = {
-  what: "The server at {url} does not answer ({code}).",
-  why: "Nobody can sign in, and the other checks of the server can't be made.",
-} as const;
-
 export const FINDINGS = {
   file_readable: {
     check: "files",
@@ -221,6 +211,41 @@ export const FINDINGS = {
     why: "A Redis that evicts keys deletes sessions, tokens and wake-ups that are still valid, without a trace.",
     fix: "Run CONFIG SET maxmemory-policy noeviction, and put it into redis.conf. Give Redis enough memory, and alert before it is full.",
   },
+  redis_servers: {
+    check: "redis",
+    level: "note",
+    what: "The Redis of config.{key}: {servers}.",
+    why: "These are all that the sentinels or the cluster name.",
+    fix: "Nothing, if this is what you expect.",
+  },
+  redis_server_unreachable: {
+    check: "redis",
+    level: "warning",
+    what: "The {role} {server} of config.{key} can't be asked ({reason}).",
+    why: "If the primary is lost meanwhile, there may be nothing to take over, or nobody to say so.",
+    fix: "{advice}",
+  },
+  redis_server_evicts: {
+    check: "redis",
+    level: "problem",
+    what: "The {role} {server} of config.{key} has maxmemory-policy {policy}.",
+    why: "A Redis that evicts keys deletes sessions, tokens and wake-ups that are still valid, without a trace. A replica may become the primary at any time.",
+    fix: "Run CONFIG SET maxmemory-policy noeviction there, and put it into its redis.conf.",
+  },
+  redis_without_replica: {
+    check: "redis",
+    level: "warning",
+    what: "The primary {server} of config.{key} has no replica.",
+    why: "Nothing can take over when it is lost.",
+    fix: "Give it a replica, or better two, or find out why they have lost it.",
+  },
+  redis_unfenced: {
+    check: "redis",
+    level: "warning",
+    what: "The primary {server} of config.artifacts acknowledges what no replica has: min-replicas-to-write is 0, and the address has no replicas.",
+    why: "When another server takes over, codes may work again that were used in the last moment, and tokens that were ended. One that is cut off goes on taking writes.",
+    fix: "Add replicas=1 to the address (two replicas are needed then for one to fail), or set min-replicas-to-write 1 with min-replicas-max-lag on all servers.",
+  },
   queue_unreachable: {
     check: "redis",
     level: "problem",
@@ -336,118 +361,9 @@ export const FINDINGS = {
     why: "What is sent there waits, is retried and is finally parked.",
     fix: "Check its address, its certificate and the firewall, then run sign-in-service receivers test.",
   },
-  server_silent: {
-    check: "server",
-    level: "problem",
-    ...SILENT,
-    fix: "Start it, and check the address, the firewall and the proxy.",
-    isUnreachable: true,
-  },
-  server_certificate: {
-    check: "server",
-    level: "problem",
-    ...SILENT,
-    fix: "Its certificate is not trusted here: let the proxy send the whole chain, and renew it if it has expired.",
-    isUnreachable: true,
-  },
-  address_prefix_removed: {
-    check: "addresses",
-    level: "problem",
-    ...PREFIX_REMOVED,
-    fix: 'Set stripPrefix to what the proxy removes, such as "{prefix}", or let the proxy pass the whole path.',
-  },
-  address_prefix_differs: {
-    check: "addresses",
-    level: "problem",
-    ...PREFIX_REMOVED,
-    fix: 'stripPrefix is "{stripped}": make the proxy remove exactly that, or correct it.',
-  },
-  address_redirects: {
-    check: "addresses",
-    level: "problem",
-    what: "{url} redirects to {location}.",
-    why: `${UNREACHED} Clients don't follow redirects of a token endpoint.`,
-    fix: "Let the base URL of the deployment be the address where the redirect ends, or remove the redirect.",
-  },
-  address_ambiguous: {
-    check: "addresses",
-    level: "problem",
-    what: "The server can't tell which deployment a request to {url} is for.",
-    why: UNREACHED,
-    fix: "Let the proxy pass on Host, or send X-Forwarded-Host and set proxy.",
-  },
-  address_failing: {
-    check: "addresses",
-    level: "problem",
-    what: "At {url} the answer is {status}.",
-    why: UNREACHED,
-    fix: "Check the log of the server. If it has no such request, the proxy does not reach it.",
-  },
-  address_foreign: {
-    check: "addresses",
-    level: "problem",
-    what: "At {url} something else answers, with status {status}.",
-    why: UNREACHED,
-    fix: "Compare deployments with the rules of the proxy: host, path and port.",
-  },
-  issuer_differs: {
-    check: "addresses",
-    level: "problem",
-    what: "The server at {url} says that its issuer is {issuer}.",
-    why: ISSUER,
-    fix: "Restart the server with this configuration, or correct deployments.openid.url.",
-  },
-  discovery_rewritten: {
-    check: "addresses",
-    level: "problem",
-    what: "The discovery document at {url} says that {name} is {value}.",
-    why: ISSUER,
-    fix: "Remove what rewrites responses in the proxy.",
-  },
-  metadata_missing: {
-    check: "addresses",
-    level: "warning",
-    what: "At {url} is not the metadata of the issuer; the status is {status}.",
-    why: "Clients that know only the issuer look there first (RFC 8414), and some look nowhere else.",
-    fix: "Let the proxy pass on the path {path} of the host to the service, unchanged. An application that embeds the service mounts service.routes() at its root.",
-  },
-  login_redirects: {
-    check: "cookies",
-    level: "problem",
-    what: "On the way to the login page, {url} redirects to {location}.",
-    why: "Cookies of one address don't go to the other, so that nobody can sign in.",
-    fix: "Restart the server with this configuration, and remove what rewrites Location in the proxy.",
-  },
-  cookies_missing: {
-    check: "cookies",
-    level: "problem",
-    what: "On the way to the login page, {url} sets no cookie.",
-    why: "Without cookies nobody can sign in.",
-    fix: "Check whether a proxy or a cache removes Set-Cookie, and switch off caching for these addresses.",
-  },
-  cookie_refused: {
-    check: "cookies",
-    level: "problem",
-    what: "Browsers refuse the cookie {name} of {url}: it {fault}.",
-    why: "Without it nobody can sign in, or nobody stays signed in.",
-    fix: "Remove what changes cookies in the proxy; if nothing does, correct cookies.domain.",
-  },
-  body_parser: {
-    check: "bodies",
-    level: "warning",
-    what: "Something reads the bodies of requests to {url} before the service does.",
-    why: "The service can no longer refuse what this parser guesses, drops or limits; files and large bodies end up in your memory.",
-    fix: "Mount service.routes() before the body parser, or let the parser skip the addresses of the service.",
-  },
   server_clock_differs: { check: "server-clock", level: "warning", ...CLOCK },
   server_clock_wrong: { check: "server-clock", level: "problem", ...CLOCK },
-  requests_changed: {
-    check: "requests",
-    level: "warning",
-    what: "The server reports about the requests that it got: {detail}.",
-    why: "If forwarding headers are ignored, everybody behind the proxy shares one address and its limits. Without the right Host, requests can't be told apart.",
-    fix: "Let proxy name the proxies in front, and let them pass on Host or send X-Forwarded-Host. Mount service.routes() before a body parser.",
-  },
+  ...SERVER_FINDINGS,
 } as const satisfies Readonly<Record<string, FindingTexts>>;
 
 export type FindingCode = keyof typeof FINDINGS;

@@ -2,7 +2,7 @@
 import type { Agent, ClientRequest } from "node:http";
 import type { Configuration } from "../../config/configuration.ts";
 import { readRedisAddress } from "../../config/redis-address.ts";
-import { databaseFile } from "../../config/storage-address.ts";
+import { backendOf, databaseFile } from "../../config/storage-address.ts";
 import { baseUrls, callbackAddresses } from "../../interactions/account/gate.ts";
 import { ACCOUNT_CLIENT } from "../../accounts/clients/client.ts";
 import { receiverName } from "../../accounts/receivers.ts";
@@ -42,6 +42,30 @@ async function queueWarnings({ queue }: Configuration): Promise<readonly string[
   return warnings;
 }
 
+/** What there is to say about each server behind an address of several. */
+async function serverFindings(key: "artifacts" | "queue", text: string): Promise<readonly Finding[]> {
+  const address = backendOf(text) === "redis" ? readRedisAddress(text) : "";
+  if (typeof address === "string" || address.kind === "server") return [];
+  const { serverStates } = await import("../../adapters/redis/topology.ts");
+  const states = await serverStates(address);
+  const found = [
+    finding("redis_servers", { key, servers: states.map(({ role, name }) => `${role} ${name}`).join(", ") }),
+  ];
+  for (const { role, name: server, reason, policy, replicas, isFenced } of states) {
+    if (reason !== undefined)
+      found.push(
+        finding("redis_server_unreachable", { key, role, server, reason, advice: adviceFor({ reason }) }),
+      );
+    // Start-up warns of the primary, of which a cluster has several.
+    if ((role === "replica" || address.kind === "cluster") && policy !== undefined && policy !== "noeviction")
+      found.push(finding("redis_server_evicts", { key, role, server, policy }));
+    if (replicas === 0) found.push(finding("redis_without_replica", { key, server }));
+    if (key === "artifacts" && isFenced === false && address.replicas === 0)
+      found.push(finding("redis_unfenced", { server }));
+  }
+  return found;
+}
+
 const redis: Check<StorageSubject> = {
   id: "redis",
   async run({ configuration, warnings }) {
@@ -52,7 +76,12 @@ const redis: Check<StorageSubject> = {
       if (!(error instanceof StorageUnavailable)) throw error;
       return [finding("queue_unreachable", { message: sentence(error.message), advice: adviceFor(error) })];
     }
-    return [...warnings, ...ofQueue].map((text) => finding("redis_evicts", { message: sentence(text) }));
+    const { artifacts, queue } = configuration;
+    return [
+      ...[...warnings, ...ofQueue].map((text) => finding("redis_evicts", { message: sentence(text) })),
+      ...(await serverFindings("artifacts", artifacts)),
+      ...(queue === artifacts ? [] : await serverFindings("queue", queue)),
+    ];
   },
 };
 

@@ -4,6 +4,7 @@ import { afterEach, beforeAll, expect, it, jest } from "@jest/globals";
 import { openRedis } from "../../adapters/redis/record-store.ts";
 import { createSystemClock } from "../../core/clock.ts";
 import { rounds } from "../rounds.ts";
+import { doctor, write } from "../cli/doctor-stage.ts";
 import { closing } from "../closing.ts";
 import { openSentinels, type RedisNode } from "../servers/redis-group.ts";
 import { queueThroughFault, throughFault } from "./failover.ts";
@@ -33,6 +34,8 @@ async function bothServe(): Promise<void> {
   const { client } = await group.primary();
   while (!/^slave0:.*state=online/mu.test(await client.info("replication"))) await pause(20);
 }
+
+const name = ({ port }: RedisNode): string => `127.0.0.1:${port}`;
 
 /** How many connections of the service a server has. */
 async function connections({ client }: RedisNode): Promise<number> {
@@ -91,13 +94,30 @@ it("a primary that lives on, cut off from the sentinels: the service leaves it f
   });
 });
 
-it("a sentinel that is lost is not missed", async () => {
-  const [first] = group.sentinels;
-  await first!.kill();
+it("a sentinel that is lost is not missed, and doctor names it with the servers [D-REDIS-5]", async () => {
+  const lost = group.sentinels[2]!;
+  await lost.kill();
   const other = closing(await openStage({ artifacts: group.url }));
   const { code } = await signedIn(other);
   await tokensOf(await sendPatiently(exchange(other.oauth2, other.clients.news, code)));
-  await first!.start();
+  // `doctor` names all servers, and what is wrong with each.
+  const now = await group.primary();
+  const replica = group.nodes.find((node) => node !== now)!;
+  await replica.client.config("SET", "maxmemory-policy", "allkeys-lru");
+  const deployments = { oauth2: { url: other.oauth2 }, openid: { url: other.openid } };
+  const config = { deployments, storage: `sqlite:${other.file}`, artifacts: group.url };
+  const { lines } = await doctor(["--config", write(config, "sentinel.json")]);
+  await replica.client.config("SET", "maxmemory-policy", "noeviction");
+  const found = lines.filter(({ check }) => check === "redis").map(({ level, what }) => `${level}: ${what}`);
+  expect(found.toSorted()).toEqual(
+    [
+      `note: The Redis of config.artifacts: primary ${name(now)}, replica ${name(replica)}, ${group.sentinels.map((each) => `sentinel ${name(each)}`).join(", ")}.`,
+      `problem: The replica ${name(replica)} of config.artifacts has maxmemory-policy allkeys-lru.`,
+      `warning: The primary ${name(now)} of config.artifacts acknowledges what no replica has: min-replicas-to-write is 0, and the address has no replicas.`,
+      `warning: The sentinel ${name(lost)} of config.artifacts can't be asked (ECONNREFUSED).`,
+    ].toSorted(),
+  );
+  await lost.start();
 });
 
 it("an address that the sentinels can't answer is refused at the start, in one sentence [D-REDIS-4]", async () => {
