@@ -13,7 +13,10 @@ export interface BenchMongo {
 
 /** @throws CommandFailure if none is installed. */
 export async function startMongo(port: number, folder: string): Promise<BenchMongo> {
-  const { plan, url } = mongoStore(port, folder);
+  const {
+    plans: [plan],
+    url,
+  } = mongoStore(port, folder);
   const child = startChild(plan, console.error);
   try {
     await child.started;

@@ -12,6 +12,10 @@ export interface ChildPlan {
   readonly as?: { readonly uid: number; readonly gid: number };
   /** The output that means ready, or a function that waits until the process is ready. */
   readonly ready: RegExp | (() => Promise<void>);
+  /** What has to be done before each start. */
+  readonly prepare?: () => Promise<void>;
+  /** How long after its end it is started again. Default: a second. */
+  readonly restartMs?: number;
 }
 
 export interface Child {
@@ -61,14 +65,12 @@ export function startChild(plan: ChildPlan, say: (line: string) => void): Child 
   let hasStarted = false;
   let again: NodeJS.Timeout | undefined;
 
-  function start(): Promise<void> {
+  async function start(): Promise<void> {
+    await plan.prepare?.();
+    if (isStopping) throw new CommandFailure(`${name} is being stopped`);
     const isReady = Promise.withResolvers<void>();
     const { child, said } = begin(plan, isReady);
     running = child;
-    const whenReady = async (): Promise<void> => {
-      await isReady.promise;
-      hasStarted = true;
-    };
     child.once("error", ({ message }) => {
       running = undefined;
       isReady.reject(new CommandFailure(`${name} can't be started: ${message}`));
@@ -84,10 +86,11 @@ export function startChild(plan: ChildPlan, say: (line: string) => void): Child 
             () => say(`${name} is running again, process ${running?.pid ?? 0}`),
             (error: unknown) => say(error instanceof Error ? error.message : "it did not start"),
           ),
-        RESTART_DELAY_MS,
+        plan.restartMs ?? RESTART_DELAY_MS,
       );
     });
-    return whenReady();
+    await isReady.promise;
+    hasStarted = true;
   }
 
   async function stop(): Promise<void> {

@@ -1,5 +1,6 @@
 /** `npm run cluster`: the setup of compose.yaml, with processes on this machine. */
 import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
 import { createServer, type Server } from "node:http";
 import { join, resolve } from "node:path";
 import { DEMO_FILE } from "../../cli/demo/demo.ts";
@@ -10,25 +11,25 @@ import { endWithNpm } from "../../cli/program/stop-signals.ts";
 import { readEnvironment, readVariable } from "../../config/environment.ts";
 import { type Child, type ChildPlan, startChild } from "./children.ts";
 import { createProxy } from "./proxy.ts";
-import {
-  mongoStore,
-  postgresStore,
-  redisStore,
-  type Store,
-  untilConnected,
-  untilWritable,
-} from "./stores.ts";
+import { postgresStore, untilConnected } from "./postgresql.ts";
+import { mongoStore, redisStore, type Store, untilWritable } from "./stores.ts";
+import { noteProcesses, portsOf, type Running, troubleNamed } from "./trouble.ts";
 import { writeConfig } from "./write-config.ts";
 
-const USAGE = `Usage: npm run cluster -- [options]
+const USAGE = `Usage: npm run cluster -- [kill WHAT | promote] [options]
 
-Starts MongoDB or PostgreSQL, Redis, app processes and workers on this machine, a proxy in front of the apps, and the demo
-client and receiver. Processes that end are restarted: kill an app or a worker by its process ID, and keep using the service.
+Starts PostgreSQL with a standby, Redis with a replica and three sentinels, app processes and workers on this machine, a proxy in
+front of the apps, and the demo client and receiver. Processes that end are restarted.
 
-  --storage S   mongodb or postgresql; default: mongodb
+In another terminal, or typed into this one:
+  kill WHAT     kills the primary or the standby of PostgreSQL, the primary of Redis, a sentinel, a server or a worker, and says
+                what people notice: primary, standby, redis, sentinel, server, worker
+  promote       makes the standby of PostgreSQL the primary
+
+  --storage S   postgresql, or mongodb without a standby; default: postgresql
   --apps N      number of app processes; default: 2
   --workers N   number of processes that deliver notifications; default: 2
-  --port N      port of the proxy; the client, receiver and other processes use the ports after it; default: 3000
+  --port N      port of the proxy; everything else uses the ports after it; default: 3000
   --data DIR    folder for the data of the servers; default: ./data/cluster
   --help        show this help
 
@@ -40,12 +41,18 @@ const ROOT = resolve(import.meta.dirname, "../..");
 
 /** The storages, and the variable with the URL of a running one. */
 const STORAGES = {
-  mongodb: { variable: "MONGODB_URL", store: mongoStore, untilReady: untilWritable },
+  mongodb: {
+    variable: "MONGODB_URL",
+    store: ([port = 0]: readonly number[], folder: string) => mongoStore(port, folder),
+    untilReady: untilWritable,
+  },
   postgresql: { variable: "POSTGRESQL_URL", store: postgresStore, untilReady: untilConnected },
 } as const;
 type StorageName = keyof typeof STORAGES;
 
 interface Asked {
+  /** What is done to a running cluster. Missing: one is started. */
+  readonly trouble: ((running: Running) => Promise<void>) | undefined;
   readonly storage: StorageName;
   readonly apps: number;
   readonly workers: number;
@@ -54,9 +61,11 @@ interface Asked {
 }
 
 function readArguments(args: readonly string[]): Asked | undefined {
-  const values = parseArguments(args, {
+  const [first = "", what = ""] = args;
+  const command = troubleNamed(first);
+  const values = parseArguments(command === undefined ? args : args.slice(first === "kill" ? 2 : 1), {
     help: { type: "boolean", short: "h" },
-    storage: { type: "string", default: "mongodb" },
+    storage: { type: "string", default: "postgresql" },
     apps: { type: "string", default: "2" },
     workers: { type: "string", default: "2" },
     port: { type: "string", default: "3000" },
@@ -69,6 +78,7 @@ function readArguments(args: readonly string[]): Asked | undefined {
   if (storage !== "mongodb" && storage !== "postgresql")
     throw misused("--storage must be mongodb or postgresql");
   return {
+    trouble: command && ((running) => command(running, what)),
     storage,
     apps: toWhole("--apps", values.apps, [1, 16]),
     workers: toWhole("--workers", values.workers, [1, 16]),
@@ -106,11 +116,12 @@ function numbers(count: number): number[] {
 function plansOf({ apps, workers, port }: Asked, config: string): ChildPlan[] {
   const use = ["--config", config];
   const worker = { ready: /delivering/, node: LEAN };
-  const receiver = ["--port", String(port + 2), ...use];
+  const { receiver: receives, app } = portsOf(port);
+  const receiver = ["--port", String(receives), ...use];
   return [
     script("receiver", "examples/receiver/main.ts", receiver, { ready: /receiving notifications/ }),
     ...numbers(apps).map((number) =>
-      script(`app ${number}`, "cli/main.ts", ["serve", ...use, "--port", String(port + 10 + number)], {
+      script(`app ${number}`, "cli/main.ts", ["serve", ...use, "--port", String(app(number))], {
         ready: /listening on port/,
       }),
     ),
@@ -127,7 +138,7 @@ function banner({ port, data }: Asked, children: readonly Child[]): string {
   };
   const [user] = seed.accounts;
   const rows = [
-    ["Open", `http://localhost:${port + 1}`],
+    ["Open", `http://localhost:${portsOf(port).client}`],
     ["User", user?.username ?? ""],
     ["Password", user?.password ?? ""],
     ["Service", `http://localhost:${port} (the proxy)`],
@@ -136,7 +147,7 @@ function banner({ port, data }: Asked, children: readonly Child[]): string {
     ...children.map((child) => [child.name, `process ${child.pid()}`]),
   ];
   const lines = rows.map(([label = "", value = ""]) => `  ${label.padEnd(32)}${value}`);
-  return `\nThe cluster is running.\n\n${lines.join("\n")}\n\nKill a process with kill -9 and watch it restart. Ctrl+C stops all of them.\n`;
+  return `\nThe cluster is running.\n\n${lines.join("\n")}\n\nKill something: npm run cluster -- kill redis, in another terminal or typed here. Ctrl+C stops all of them.\n`;
 }
 
 function listen(proxy: Server, port: number): Promise<void> {
@@ -146,6 +157,19 @@ function listen(proxy: Server, port: number): Promise<void> {
     );
     proxy.listen(port, HERE, done);
   });
+}
+
+/** A command that was typed. */
+async function react(line: string, running: Running): Promise<void> {
+  const [name = "", what = ""] = line.trim().split(/\s+/u);
+  if (name === "") return;
+  try {
+    const command = troubleNamed(name);
+    if (command === undefined) throw misused("type kill WHAT, or promote");
+    await command(running, what);
+  } catch (error) {
+    say(error instanceof Error ? error.message : "it did not work");
+  }
 }
 
 const addressOf = (store: Store | string): string => (typeof store === "string" ? store : store.url);
@@ -171,23 +195,37 @@ async function main(args: readonly string[]): Promise<void> {
       console.log(USAGE);
       process.exit(0);
     }
+    const { port, apps, data, trouble } = asked;
+    const running: Running = { port, data, say };
+    if (trouble !== undefined) {
+      await trouble(running);
+      process.exit(0);
+    }
     if (readEnvironment().byNpm) endWithNpm();
-    const { port, apps, data } = asked;
-    const begin = async (plan: ChildPlan): Promise<void> => {
-      say(`starting ${plan.name} …`);
-      const child = startChild(plan, say);
-      // Add it before it is ready, so that stopping the cluster stops it too.
-      children.push(child);
-      await child.started;
+    const note = (): void =>
+      noteProcesses(data, Object.fromEntries(children.map((each) => [each.name, each.pid()])));
+    const begin = async (...plans: readonly ChildPlan[]): Promise<void> => {
+      const started = plans.map(async (plan) => {
+        say(`starting ${plan.name} …`);
+        const child = startChild(plan, (line) => {
+          say(line);
+          note();
+        });
+        // Add it before it is ready, so that stopping the cluster stops it too.
+        children.push(child);
+        await child.started;
+      });
+      await Promise.all(started);
     };
-    const targets = numbers(apps).map((number) => ({ port: port + 10 + number }));
+    const ports = portsOf(port);
+    const targets = numbers(apps).map((number) => ({ port: ports.app(number) }));
     proxy.on("request", createProxy(targets));
     await listen(proxy, port);
-    const redis = readVariable("REDIS_URL") ?? redisStore(port + 3, join(data, "redis"));
+    const redis = readVariable("REDIS_URL") ?? redisStore(ports.redis, join(data, "redis"));
     const { variable, store, untilReady } = STORAGES[asked.storage];
-    const storage = readVariable(variable) ?? store(port + 4, join(data, asked.storage));
+    const storage = readVariable(variable) ?? store(ports.postgresql, join(data, asked.storage));
     // Start the storage first. If another cluster uses the folder, the storage fails, and Redis can't damage its file.
-    for (const each of [storage, redis]) if (typeof each !== "string") await begin(each.plan);
+    for (const each of [storage, redis]) if (typeof each !== "string") await begin(...each.plans);
     if (typeof storage === "string") await untilReady(storage);
     const config = writeConfig({
       folder: data,
@@ -197,7 +235,9 @@ async function main(args: readonly string[]): Promise<void> {
       proxy: [HERE],
     });
     for (const plan of plansOf(asked, config)) await begin(plan);
+    note();
     console.log(banner(asked, children));
+    createInterface({ input: process.stdin }).on("line", (line) => void react(line, running));
   } catch (error) {
     // A process that was starting has been stopped, as intended.
     if (isStopping) return;

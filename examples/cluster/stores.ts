@@ -1,20 +1,18 @@
 /** The database servers of the cluster: finds their programs and starts them. */
-import { execFileSync } from "node:child_process";
-import { accessSync, chownSync, constants, existsSync, mkdirSync } from "node:fs";
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
-import { delimiter, dirname, join } from "node:path";
+import { delimiter, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { MongoClient } from "mongodb";
-import { Client } from "pg";
 import { readVariable } from "../../config/environment.ts";
 import { CommandFailure } from "../../cli/program/command-failure.ts";
 import type { ChildPlan } from "./children.ts";
 
 /** Where test/machine.mjs installs the stand-in for MongoDB. */
 export const SECANTUS: string = join(homedir(), ".cache/sign-in-service/secantusdb-0.7.0b3/bin/secantusd-py");
-const READY_TIMEOUT_MS = 60_000;
+export const READY_TIMEOUT_MS = 60_000;
 
-function locate(names: readonly string[]): string | undefined {
+export function locate(names: readonly string[]): string | undefined {
   const folders = (readVariable("PATH") ?? "").split(delimiter);
   return names
     .flatMap((name) => (name.includes("/") ? [name] : folders.map((folder) => join(folder, name))))
@@ -31,27 +29,61 @@ export function isExecutable(path: string): boolean {
   }
 }
 
-/** A server to start, and its URL. */
+/** Servers to start, and the address of the store that they are together. */
 export interface Store {
-  readonly plan: ChildPlan;
+  /** They start at the same time: some wait for others. */
+  readonly plans: readonly ChildPlan[];
   readonly url: string;
 }
 
-/** Redis, with persistence. @throws CommandFailure if it isn't installed. */
-export function redisStore(port: number, folder: string): Store {
+/** Longer than the sentinels wait: they have chosen another primary by then. */
+const REDIS_RESTART_MS = 10_000;
+/** How long a primary does not answer before the sentinels replace it. */
+const DOWN_AFTER_MS = 2_000;
+
+/**
+ * A primary of Redis with a replica, and three sentinels that replace it, on five ports.
+ * @throws CommandFailure if it isn't installed.
+ */
+export function redisStore(ports: readonly number[], folder: string): Store {
   const command = locate(["redis-server"]);
   if (command === undefined) throw new CommandFailure("redis-server is not installed.");
-  mkdirSync(folder, { recursive: true });
-  const where = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder];
-  const how = ["--save", "", "--appendonly", "yes", "--maxmemory-policy", "noeviction"];
+  const [first, second, ...sentinels] = ports;
+  // Redis writes into its file whose replica it is, so that a restart does not undo a failover.
+  const plan = (name: string, lines: readonly string[], more: Partial<ChildPlan> = {}): ChildPlan => {
+    const own = join(folder, name.replace(" ", "-"));
+    const file = join(own, "redis.conf");
+    mkdirSync(own, { recursive: true });
+    // With another port, it is another cluster on the same data.
+    const known = existsSync(file) ? readFileSync(file, "utf8").split("\n") : [];
+    if (!known.includes(String(lines[0])))
+      writeFileSync(file, `${[...lines, "bind 127.0.0.1", `dir "${own}"`].join("\n")}\n`);
+    return { name, command, args: [file], ready: /Ready to accept connections/, ...more };
+  };
+  const server = (name: string, port: number | undefined, lines: readonly string[]): ChildPlan =>
+    plan(name, [`port ${port}`, 'save ""', "appendonly yes", "maxmemory-policy noeviction", ...lines], {
+      restartMs: REDIS_RESTART_MS,
+    });
+  const watches = [
+    `sentinel monitor main 127.0.0.1 ${first} 2`,
+    `sentinel down-after-milliseconds main ${DOWN_AFTER_MS}`,
+    "sentinel failover-timeout main 5000",
+  ];
   return {
-    plan: { name: "redis", command, args: [...where, ...how], ready: /Ready to accept connections/ },
-    url: `redis://127.0.0.1:${port}`,
+    plans: [
+      server("redis 1", first, []),
+      server("redis 2", second, [`replicaof 127.0.0.1 ${first}`]),
+      ...sentinels.map((port, index) => {
+        const { args, ...sentinel } = plan(`sentinel ${index + 1}`, [`port ${port}`, ...watches]);
+        return { ...sentinel, args: [...args, "--sentinel"], ready: /Sentinel ID is/ };
+      }),
+    ],
+    url: `redis+sentinel://${sentinels.map((port) => `127.0.0.1:${port}`).join()}/0?master=main`,
   };
 }
 
 /** MongoDB, or its stand-in. @throws CommandFailure if neither is installed. */
-export function mongoStore(port: number, folder: string): Store {
+export function mongoStore(port: number, folder: string): Store & { readonly plans: readonly [ChildPlan] } {
   const command = locate(["mongod", SECANTUS]);
   if (command === undefined) {
     throw new CommandFailure(
@@ -66,87 +98,7 @@ export function mongoStore(port: number, folder: string): Store {
   const url = `mongodb://127.0.0.1:${port}/sign-in?directConnection=true`;
   const name = isMongod ? "mongod" : "secantusdb (in place of mongod)";
   // Neither prints a stable text when it is ready, so ask it.
-  return { plan: { name, command, args, ready: () => untilWritable(url) }, url };
-}
-
-/** Debian installs each version in its own folder. */
-function postgresPrograms(): string | undefined {
-  const versions = ["18", "17", "16", "15", "14"].map(
-    (version) => `/usr/lib/postgresql/${version}/bin/postgres`,
-  );
-  const command = locate(["postgres", ...versions]);
-  return command === undefined ? undefined : dirname(command);
-}
-
-/** PostgreSQL refuses to run as root, so root runs it as the user of its package. */
-function postgresUser(): ChildPlan["as"] {
-  if (process.getuid?.() !== 0) return undefined;
-  const [uid, gid] = ["-u", "-g"].map((what) =>
-    Number(execFileSync("id", [what, "postgres"], { encoding: "utf8" })),
-  );
-  return { uid: uid ?? 0, gid: gid ?? 0 };
-}
-
-/** Creates the data folder. Trusts all connections, because the server listens only on this machine. */
-function initPostgres(programs: string, data: string, as: ChildPlan["as"]): void {
-  mkdirSync(data, { recursive: true, mode: 0o700 });
-  if (as !== undefined) chownSync(data, as.uid, as.gid);
-  if (existsSync(join(data, "PG_VERSION"))) return;
-  try {
-    execFileSync(join(programs, "initdb"), ["-D", data, "-U", "postgres", "-A", "trust"], {
-      ...as,
-      cwd: "/",
-      stdio: "pipe",
-    });
-  } catch (error) {
-    throw new CommandFailure(
-      `PostgreSQL can't create its files in ${data}.\n${String(Reflect.get(Object(error), "stderr"))}`,
-      { cause: error },
-    );
-  }
-}
-
-/** PostgreSQL. @throws CommandFailure if it isn't installed. */
-export function postgresStore(port: number, folder: string): Store {
-  const programs = postgresPrograms();
-  if (programs === undefined) {
-    throw new CommandFailure(
-      "PostgreSQL is not installed. Install it, or use a running server: POSTGRESQL_URL=postgresql://…",
-    );
-  }
-  const as = postgresUser();
-  initPostgres(programs, folder, as);
-  const settings = ["listen_addresses=127.0.0.1", "unix_socket_directories="].flatMap((each) => ["-c", each]);
-  const args = ["-D", folder, "-p", String(port), ...settings];
-  const url = `postgresql://postgres@127.0.0.1:${port}/postgres`;
-  const command = join(programs, "postgres");
-  return {
-    plan: { name: "postgresql", command, args, ...(as && { as }), ready: () => untilConnected(url) },
-    url,
-  };
-}
-
-/** Waits until PostgreSQL accepts connections. */
-export async function untilConnected(url: string): Promise<void> {
-  const end = performance.now() + READY_TIMEOUT_MS;
-  while (!(await takesConnections(url))) {
-    if (performance.now() > end) throw new CommandFailure("PostgreSQL does not accept connections.");
-    await pause(100);
-  }
-}
-
-async function takesConnections(url: string): Promise<boolean> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 500 });
-  // Ignore connections that break later.
-  client.on("error", () => undefined);
-  try {
-    await client.connect();
-    return true;
-  } catch {
-    return false;
-  } finally {
-    await client.end().catch(() => undefined);
-  }
+  return { plans: [{ name, command, args, ready: () => untilWritable(url) }], url };
 }
 
 /** Waits until MongoDB accepts writes. Turns a new mongod into a replica set of one node. */

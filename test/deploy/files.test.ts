@@ -3,7 +3,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { copyFileSync, cpSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
-import { parse } from "yaml";
+import { parse, parseAllDocuments } from "yaml";
 import { blocks, ROOT, textOf } from "../examples/documents.ts";
 import { METRICS } from "../../core/metric-catalog.ts";
 import { programFor } from "../machine.mjs";
@@ -76,6 +76,70 @@ describe("the ports of the image", () => {
     const { ingress } = policy.spec;
     expect(ingress.flatMap(({ ports }) => ports.map(({ port }) => String(port)))).toEqual(exposed.split(" "));
     expect(new Set(ingress.map(({ from }) => JSON.stringify(from))).size).toBe(ingress.length);
+  });
+});
+
+describe("the file for Kubernetes", () => {
+  interface Container {
+    readonly image: string;
+    readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
+    readonly securityContext: Readonly<Record<string, unknown>>;
+    readonly readinessProbe: { readonly httpGet: { readonly path: string; readonly port: string } };
+    readonly livenessProbe?: { readonly httpGet: { readonly path: string } };
+  }
+  interface Manifest {
+    readonly kind: string;
+    readonly apiVersion: string;
+    readonly metadata: { readonly name: string };
+    readonly data?: Readonly<Record<string, string>>;
+    readonly spec?: {
+      readonly selector: { readonly matchLabels?: object };
+      readonly template?: {
+        readonly metadata: { readonly labels: object };
+        readonly spec: {
+          readonly securityContext: object;
+          readonly terminationGracePeriodSeconds: number;
+          readonly containers: readonly Container[];
+        };
+      };
+    };
+  }
+  const all = parseAllDocuments(textOf("examples/cluster/kubernetes.yaml")).map(
+    (each) => each.toJS() as Manifest,
+  );
+
+  // No schema of Kubernetes is here: what is wrong with the form of a member is found by kubectl only.
+  it("has what each kind needs, and its names belong together [D-AVAIL-2]", () => {
+    expect(all.map(({ kind, apiVersion }) => `${apiVersion} ${kind}`)).toEqual([
+      "v1 ConfigMap",
+      "v1 Service",
+      "policy/v1 PodDisruptionBudget",
+      "apps/v1 Deployment",
+      "apps/v1 Deployment",
+    ]);
+    for (const { spec } of all.slice(3)) {
+      const { metadata, spec: pod } = spec!.template!;
+      expect(metadata.labels).toEqual(spec!.selector.matchLabels);
+      expect(pod).toMatchObject({
+        securityContext: { runAsNonRoot: true },
+        automountServiceAccountToken: false,
+      });
+      expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(35);
+      for (const { readinessProbe, ports, securityContext, livenessProbe } of pod.containers) {
+        expect(readinessProbe.httpGet.path).toBe("/health");
+        expect(ports.map(({ name }) => name)).toContain(readinessProbe.httpGet.port);
+        // Whoever is restarted because a store is away helps nobody.
+        expect(livenessProbe?.httpGet.path ?? "/health/live").toBe("/health/live");
+        expect(securityContext).toMatchObject({
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ["ALL"] },
+        });
+      }
+    }
+    // Like the compose file, so that the service reads it the same way.
+    const names = Object.keys(compose.services["server"]?.environment ?? {});
+    for (const name of Object.keys(all[0]?.data ?? {})) expect(names).toContain(name);
   });
 });
 

@@ -8,6 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/glob
 import { type Child, type ChildPlan, startChild } from "../../examples/cluster/children.ts";
 import { createProxy } from "../../examples/cluster/proxy.ts";
 import { Browser } from "../../testing/browser/browser.ts";
+import { rounds } from "../rounds.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 import { newFolder } from "../closing.ts";
 
@@ -41,6 +42,8 @@ function describeOn(storage: string): void {
   chmodSync(folder, 0o755);
   let cluster: Running;
   let client = "";
+  /** The options of commands for the running cluster. */
+  let where: readonly string[] = [];
 
   /** ID of the running process of this name. */
   const processOf = (name: string): number =>
@@ -50,6 +53,7 @@ function describeOn(storage: string): void {
     // The processes behind the proxy use the ports after its port.
     const port = await freePorts(16);
     const args = ["--storage", storage, "--port", String(port), "--data", folder];
+    where = args.slice(2);
     cluster = start("examples/cluster/main.ts", { args });
     await cluster.until(/Ctrl\+C stops all of them/);
     [, client = ""] = await cluster.until(/Open +(\S+)/);
@@ -79,8 +83,30 @@ function describeOn(storage: string): void {
     expect((await signIn("Sign in with OAuth 2.0")).title).toBe("Hello, Ada");
   });
 
+  // What takes longer, and the servers without a standby, run in `test:all`.
+  const lost = [...(storage === "postgresql" ? [["promote"]] : []), ["kill", "redis"], ["kill", "primary"]];
+  const tried = storage === "postgresql" ? lost.slice(0, rounds(1, 3)) : [];
+  if (tried.length > 0)
+    it("goes on when a server is lost, and says what people notice [D-AVAIL-1]", async () => {
+      for (const command of tried) {
+        const program = start("examples/cluster/main.ts", { args: [...command, ...where] });
+        expect([command, await program.ended, program.output()]).toEqual([
+          command,
+          0,
+          expect.stringMatching(command.includes("primary") ? /promote$/mu : /\d+ of \d+ sign-ins failed/u),
+        ]);
+        if (command[1] === "primary") continue;
+        expect((await signIn("Sign in with OpenID Connect")).title).toBe("Hello, Ada");
+      }
+      const wrong = start("examples/cluster/main.ts", { args: ["kill", "constructor", ...where] });
+      expect([await wrong.ended, wrong.output()]).toEqual([
+        2,
+        expect.stringContaining("kill one of primary"),
+      ]);
+    });
+
   it("stops all of its processes on SIGTERM", async () => {
-    const names = ["redis", "receiver", "app 2", "worker 1", "worker 2", "client"];
+    const names = ["redis 2", "sentinel 3", "receiver", "app 2", "worker 1", "worker 2", "client"];
     const pids = names.map(processOf);
     expect(pids.every((pid) => isRunning(pid))).toBe(true);
     expect(await cluster.stop("SIGINT")).toBe(0);
@@ -92,7 +118,7 @@ function describeOn(storage: string): void {
     const args = ["--storage", storage, "--port", String(await freePorts(16)), "--data", folder, ...small];
     cluster = start("examples/cluster/main.ts", { args });
     await cluster.until(/Ctrl\+C stops all of them/);
-    const pids = ["redis", "app 1", "worker 1", "client"].map(processOf);
+    const pids = ["redis 1", "app 1", "worker 1", "client"].map(processOf);
     process.kill(processOf("client"), "SIGSTOP");
     process.kill(cluster.pid, "SIGINT");
     // An immediate second signal counts as the same one, because npm forwards it.
