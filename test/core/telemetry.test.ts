@@ -170,6 +170,21 @@ describe("a request", () => {
   });
 });
 
+describe("a request for administration", () => {
+  it("is a span, without its path before anybody knows who asks [D-OTEL-1]", async () => {
+    const { default: Koa } = await import("koa");
+    const server = createServer();
+    const url = await listen(server, 0);
+    const answer = new Koa().use(running.service.administration({ url })).callback();
+    server.on("request", (request, response) => void answer(request, response));
+    const { status } = await fetch(`${url}/v1/accounts/${running.ada.sub}?secret=1`);
+    expect(status).toBe(401);
+    const span = await requested("/administration/v1");
+    expect(span.attributes["http.response.status_code"]).toBe(401);
+    await new Promise((resolve) => void server.close(resolve));
+  });
+});
+
 describe("a delivery", () => {
   it("is a trace of its own, which its receiver can go on with; it gets nothing else [D-OTEL-4]", async () => {
     await running.service.accounts.update(running.ada.sub, { name: "Augusta" });
