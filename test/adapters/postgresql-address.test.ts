@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Client } from "pg";
 import { openPostgres } from "../../adapters/postgresql/record-store.ts";
+import { thing } from "../../testing/storage/stage.ts";
 import { selfSigned } from "../notifier/peers.ts";
 import { ManualClock } from "../records/rules/stage.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
@@ -161,6 +162,25 @@ describe("several hosts", () => {
     await set("RESET default_transaction_read_only");
     expect(await outcome(both("?target_session_attrs=primary"))).toBe("opened");
   });
+});
+
+it("all connections to an only host that takes no writes are closed, because its name may belong to another server by now [D-PG-8]", async () => {
+  const url = new URL(await server.newDatabase());
+  const name = url.pathname.slice(1);
+  const store = await openPostgres({ url: url.href, clock });
+  await administrator.query(`ALTER DATABASE ${name} SET default_transaction_read_only = on`);
+  await administrator.query(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`,
+  );
+  const ping = (): Promise<number> => store.ping().catch(ping);
+  await Promise.all([ping(), ping(), ping()]);
+  await administrator.query(`ALTER DATABASE ${name} RESET default_transaction_read_only`);
+  // The three sessions still have what was set when they began.
+  const put = (id: string): Promise<void> =>
+    store.commit({ id, deadline: clock.now() + 4_500, put: [thing(id)] });
+  await expect(put("first")).rejects.toMatchObject({ code: "storage_unavailable", reason: "25006" });
+  await put("second");
+  await store.close();
 });
 
 /** The address of a user with a password, over TLS. */
