@@ -94,7 +94,7 @@ export function structureTable(figures: Figures): string {
 /** Records that belong together, and how long they are kept. */
 const GROUPS: readonly (readonly [what: string, kinds: readonly string[], kept: string])[] = [
   [
-    "Account, with its names, its number and six words of the search",
+    "Account, with its names, its number and nine places in the search",
     ["account", "identifier", "sign-in-name", "user-id", "search-words"],
     "until deleted",
   ],

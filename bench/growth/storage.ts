@@ -102,10 +102,10 @@ async function useOnce({ service }: Pick<GrowingStorage, "service">, base: strin
   await accounts.update(sub, { name: "Augusta" });
 }
 
-/** SQLite reads a page, and writes one to its log, with a call of the system. Linux counts them. */
+/** SQLite reads a page, and writes one to its log, with a call of the system. Linux counts them; elsewhere, nothing is counted. */
 async function sqliteWork(): Promise<Work> {
-  const text = await readFile("/proc/self/io", "utf8");
-  const figure = (name: string): number => Number(new RegExp(`^${name}: (\\d+)$`, "mu").exec(text)?.[1]);
+  const text = await readFile("/proc/self/io", "utf8").catch(() => "");
+  const figure = (name: string): number => Number(new RegExp(`^${name}: (\\d+)$`, "mu").exec(text)?.[1] ?? 0);
   const reads = figure("syscr");
   return { used: reads, reads, written: figure("wchar"), serverCpu: 0 };
 }
