@@ -6,6 +6,7 @@ import { commandLinePage } from "./command-line.ts";
 import { withOneCompiler } from "./comments.ts";
 import { configurationPage, configurationSchemaFile, seedPage } from "./configuration.ts";
 import { eventsPage, eventsSchemaFile } from "./events.ts";
+import { formatsFile, upgradingPage } from "./formats.ts";
 import { openapiPage } from "./openapi.ts";
 import { operationTexts } from "./operations.ts";
 import { type Page, pageWithFiles } from "./page.ts";
@@ -45,6 +46,7 @@ export const pages: readonly Page[] = [
   doctorPage,
   eventsPage,
   eventsSchemaFile,
+  formatsFile,
   kindsPage,
   metricsPage,
   openapiPage,
@@ -53,6 +55,7 @@ export const pages: readonly Page[] = [
   securityPage,
   seedPage,
   traceabilityPage,
+  upgradingPage,
   yourApplicationPage,
 ];
 

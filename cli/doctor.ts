@@ -2,11 +2,14 @@
 import { isInMemory } from "../config/storage-address.ts";
 import { ConfigurationError, StorageMissing, StorageUnavailable } from "../core/errors.ts";
 import { WrongClock } from "../records/clocks.ts";
+import type { StoredFormat } from "../records/formats/format.ts";
 import { openStorage } from "../records/storage.ts";
 import { type Check, type CheckId, CHECKS, type Finding, finding, sentence } from "./doctor/findings.ts";
 import { type LocalSubject, localChecks } from "./doctor/local-checks.ts";
 import { noAnswer, serverChecks, type ServerSubject } from "./doctor/server-checks.ts";
 import { storageChecks } from "./doctor/storage-checks.ts";
+import { readPublished } from "./doctor/published-formats.ts";
+import { upgradeFindings } from "./doctor/upgrade-checks.ts";
 import type { Run, CommandContext } from "./program/command.ts";
 import { FAILED, misused, UNREACHABLE } from "./program/command-failure.ts";
 import { adviceFor } from "./program/fault-advice.ts";
@@ -99,15 +102,16 @@ function findingOf(error: unknown): Finding | undefined {
   return undefined;
 }
 
+/** @returns the formats of the stores that could be opened. */
 async function checkStorage(
   { configuration }: LocalSubject,
   running: { readonly report: Report; readonly signal: AbortSignal },
-): Promise<void> {
+): Promise<readonly StoredFormat[]> {
   const { report } = running;
   // Only its own process can read it.
   if (isInMemory(configuration.storage)) {
     report.add("storage", [finding("storage_in_memory", {})]);
-    return;
+    return [];
   }
   const warnings: string[] = [];
   const storage = await openStorage(
@@ -118,10 +122,11 @@ async function checkStorage(
     if (found === undefined) throw error;
     report.add("storage", [found]);
   });
-  if (storage === undefined) return;
+  if (storage === undefined) return [];
   try {
     report.add("storage", []);
     await make(storageChecks, { configuration, storage, warnings }, running);
+    return await storage.formats();
   } finally {
     await storage.close();
   }
@@ -151,6 +156,8 @@ export const runDoctor: Run = async (args, context) => {
   const at = url === undefined ? undefined : URL.parse(url);
   if (at === null || (at !== undefined && !/^https?:$/u.test(at.protocol)))
     throw misused("--url must be an http or https address");
+  const against = args.text("against");
+  const to = against === undefined ? undefined : await readPublished(against);
   const settings = await readSettings(args, context, { acceptsOpenFile: true });
   const file = await checkSettings(settings);
   const { configuration } = file;
@@ -159,7 +166,8 @@ export const runDoctor: Run = async (args, context) => {
   const local: LocalSubject = { settings, file, configuration, variables };
   report.add("configuration", []);
   await make(localChecks, local, running);
-  await checkStorage(local, running);
+  const formats = await checkStorage(local, running);
+  if (to !== undefined) report.add("upgrade", upgradeFindings({ to, config: settings.config, formats }));
   if (at !== undefined) await checkServer({ configuration, at }, running);
   return report.end(err);
 };

@@ -48,14 +48,23 @@ env:NAME reads an address from an environment variable, so that its password doe
     about: `Checks the configuration, the modes of files, secrets, the storage and its clocks, Redis, and connections to receivers, to which
 nothing is sent. With --url, it also checks a running server as browsers and clients reach it: base URLs, cookies, redirects,
 body parsers and the clock. If the address belongs to no deployment, it bypasses the proxy, with the Host of the deployment.
+With --against, it says before an upgrade whether the storage and the configuration can go to that version.
 
 It changes nothing. Exits with 0 if there are warnings only, 1 if there are problems, 2 if the configuration can't be used, and
 3 if the storage or the server can't be reached.`,
     options: [
       ...SERVICE_OPTIONS,
       { form: "--url URL", about: "a running server, such as https://login.example" },
+      {
+        form: "--against NEW",
+        about: "another version to upgrade to: the folder of its package, or its docs/formats.json",
+      },
     ],
-    examples: ["doctor", "doctor --url https://login.example"],
+    examples: [
+      "doctor",
+      "doctor --url https://login.example",
+      "doctor --against ../new/node_modules/sign-in-service",
+    ],
     load: async () => (await import("./doctor.ts")).runDoctor,
   },
 ];

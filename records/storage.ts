@@ -15,7 +15,7 @@ import { SHARED_KINDS } from "./directory/directory-kinds.ts";
 import { createSigningKeyStore, type SigningKeyStore, WATCHED_KEY_KINDS } from "./signing-key-store.ts";
 import type { StoreCall } from "../core/metrics.ts";
 import { createOutbox, type Outbox, WATCHED_MAIL_KINDS } from "./people/outbox.ts";
-import { checkFormat } from "./formats/format.ts";
+import { checkFormat, readFormat, type StoredFormat } from "./formats/format.ts";
 import { TranslatedStore } from "./formats/translated-store.ts";
 import { createSignInStore, type SignInStore } from "./people/sign-ins.ts";
 import { createSealedStore, type SealedStore } from "./sealed-store.ts";
@@ -72,6 +72,8 @@ export interface Storage {
   readonly clocks: StoreClocks;
   /** The connections of each store that has a pool. */
   pools(): readonly { readonly store: string; readonly used: number; readonly waiting: number }[];
+  /** What each store says about its format. Empty for one that no server has used. */
+  formats(): Promise<readonly StoredFormat[]>;
   /** The time by the clock of the storage, in milliseconds since the epoch: for deleting what is too old. */
   now(): number;
   /** Calls back after each call to a store, for metrics. There is one listener. */
@@ -151,6 +153,7 @@ export function storageOver(
     renewals: createRenewals({ records: lanes, keys, audit, deliveries, watch, hasOwnArtifacts }),
     parts: stores,
     clocks,
+    formats: async () => (await Promise.all(stores.map(readFormat))).filter((each) => each !== undefined),
     now: () => clocks.timeOf("storage"),
     pools: () =>
       stores.flatMap((each) => (each.pool === undefined ? [] : [{ store: each.name, ...each.pool() }])),

@@ -1,6 +1,6 @@
 /** What `doctor` checks and what it can find, with the texts. `docs/doctor.md` prints these tables. */
-
 import { SERVER_FINDINGS } from "./server-findings.ts";
+import { UPGRADE_FINDINGS } from "./upgrade-findings.ts";
 
 /** The checks by id, in the order in which they run. Each title is a phrase. */
 export const CHECKS = {
@@ -23,6 +23,7 @@ export const CHECKS = {
   operators: "the accounts of operators, and whether their second factors open the console",
   clients: "the redirect addresses and origins of public clients",
   receivers: "connections to receivers of notifications, account events and logout tokens; nothing is sent",
+  upgrade: "whether the storage and the configuration can go to another version (needs --against)",
   server: "whether the server answers",
   addresses: "issuer and base URLs, as the server is reached",
   cookies: "cookies that a browser would refuse, and redirects on the way to the login page",
@@ -363,6 +364,7 @@ export const FINDINGS = {
   },
   server_clock_differs: { check: "server-clock", level: "warning", ...CLOCK },
   server_clock_wrong: { check: "server-clock", level: "problem", ...CLOCK },
+  ...UPGRADE_FINDINGS,
   ...SERVER_FINDINGS,
 } as const satisfies Readonly<Record<string, FindingTexts>>;
 

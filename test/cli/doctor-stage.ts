@@ -16,6 +16,7 @@ export const PASSWORD = "the-password-of-the-storage";
 
 /** What is found. */
 export interface Line {
+  readonly code?: string;
   readonly check: string;
   readonly level: string;
   readonly what: string;

@@ -86,6 +86,7 @@ export class WatchedStorage {
       renewals: real.renewals,
       parts: real.parts,
       clocks: real.clocks,
+      formats: () => real.formats(),
       now: () => real.now(),
       pools: () => real.pools(),
       measure: (listener) => real.measure(listener),
