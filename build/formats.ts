@@ -26,10 +26,11 @@ export const upgradingPage: Page = pageWithTables("docs/upgrading.md", () => ({
   ),
   versions: table(
     ["", ...STORAGE_FORMATS.map(({ since }) => `${minor(since)} and later`)],
-    STORAGE_FORMATS.map(({ since }, row) => [
-      `${minor(since)} and later`,
-      ...STORAGE_FORMATS.map((_each, column) => together(Math.max(row, column), Math.min(row, column))),
-    ]),
+    STORAGE_FORMATS.map(({ since }, row) =>
+      [`${minor(since)} and later`].concat(
+        STORAGE_FORMATS.map((_each, column) => together(Math.max(row, column), Math.min(row, column))),
+      ),
+    ),
   ),
 }));
 

@@ -1,12 +1,9 @@
 import { execFileSync } from "node:child_process";
-import { randomUUID } from "node:crypto";
-import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { clockFindings, storageChecks } from "../../cli/doctor/storage-checks.ts";
-import type { PublishedFormats } from "../../cli/doctor/published-formats.ts";
-import { STORAGE_FORMAT, type StoredFormat } from "../../records/formats/format.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { createSignInService, type SignInService } from "../../lib/index.ts";
 import { createLogger } from "../../core/logger.ts";
@@ -14,11 +11,9 @@ import { start } from "../examples/processes.ts";
 import { startOwnMongo } from "../servers/mongodb.ts";
 import { openOwnRedis } from "../servers/redis.ts";
 import { here } from "./here.ts";
-import { withStores } from "./stage.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { doctor, folder, open, PASSWORD, SECRET, serve, write } from "./doctor-stage.ts";
 
-const ROOT = join(import.meta.dirname, "../..");
 const database = join(folder, "sign-in.db");
 const storage = `sqlite:${database}`;
 const path = join(folder, "sign-in.json");
@@ -68,59 +63,6 @@ describe("doctor, without a server", () => {
         .split(" ")
         .map((check) => `${check} ok`),
     );
-  });
-
-  it("says before an upgrade whether the storage and the configuration can go there [D-UP-8]", async () => {
-    write({ deployments, storage });
-    const published = JSON.parse(readFileSync(join(ROOT, "docs/formats.json"), "utf8")) as PublishedFormats;
-    const file = join(folder, "formats.json");
-    const next = { ...published, version: "999.0.0" };
-    const { format, configuration } = published;
-    const against = async (to: object): Promise<readonly (string | undefined)[]> => {
-      writeFileSync(file, JSON.stringify(to));
-      const { code, lines } = await doctor(["--config", path, "--against", file]);
-      const found = lines.filter(({ check }) => check === "upgrade").map((line) => line.code);
-      return [String(code), ...found];
-    };
-    const both = [format, format + 1];
-    const step = { ...next, format: format + 1, reads: both, path: "in one step" };
-    const others = configuration.filter((key) => !key.startsWith("deployments.openid"));
-    for (const [to, ...found] of [
-      [next, "0", undefined],
-      [{ ...step, path: "expand and contract" }, "0", "upgrade_migrates"],
-      [step, "0", "upgrade_stops"],
-      [{ ...next, format: format + 2, reads: [format + 1, format + 2] }, "1", "upgrade_format"],
-      [{ ...next, version: "0.0.9" }, "1", "upgrade_backwards"],
-      [{ ...next, node: 99 }, "1", "upgrade_node"],
-      [{ ...next, configuration: others }, "1", "upgrade_key"],
-    ] as const)
-      expect([to, await against(to)]).toEqual([to, found]);
-    const change = (stored: object): Promise<void> =>
-      withStores({ storage }, ({ storage: store }) =>
-        store.commit({
-          id: randomUUID(),
-          deadline: Date.now() + 30_000,
-          put: [STORAGE_FORMAT.record(stored as StoredFormat, { key: "current" })],
-        }),
-      );
-    await change({ format, from: format - 1, progress: { since: 1, done: 0 } });
-    expect(await against(step)).toEqual(["1", "upgrade_unfinished"]);
-    await change({ format });
-
-    // Hostile, missing and other files.
-    await expect(doctor(["--config", path, "--against", ROOT])).resolves.toMatchObject({ code: 0 });
-    for (const wrong of [
-      "{",
-      "[]",
-      JSON.stringify({ ...next, version: "1.0.0\u001b[31m" }),
-      " ".repeat(1_000_001),
-    ]) {
-      writeFileSync(file, wrong);
-      const { code, err } = await here(["doctor", "--config", path, "--against", file]);
-      expect([code, err]).toEqual([2, expect.stringContaining("names no version of sign-in-service")]);
-    }
-    const missing = await here(["doctor", "--config", path, "--against", join(folder, "nothing")]);
-    expect(missing.code).toBe(2);
   });
 
   it("exits with 2 for a configuration that can't be used, and 3 for a storage that can't be reached", async () => {
