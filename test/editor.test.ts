@@ -3,13 +3,13 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, it } from "@jest/globals";
 import { isObjectLiteralExpression, isPropertyAssignment } from "typescript/unstable/ast";
-import { API } from "typescript/unstable/sync";
+import { API, type Project } from "typescript/unstable/sync";
 import { type Documented, withComments } from "../build/comments.ts";
 import { ARGUMENTS, CONFIGURATION } from "../build/configuration.ts";
 import { walk } from "../build/syntax.ts";
 import { leavesOf } from "../config/documented-schema.ts";
 import { configurationSchema } from "../config/schema.ts";
-import { newFolder } from "./closing.ts";
+import { closing, newFolder } from "./closing.ts";
 import { installPacked, manifest, packInto } from "./installed.ts";
 
 const root = join(import.meta.dirname, "..");
@@ -48,8 +48,14 @@ const MISTAKES: readonly (readonly [right: string, wrong: string, means: string]
 
 const TSCONFIG = {
   compilerOptions: { module: "nodenext", target: "es2024", strict: true, noEmit: true, skipLibCheck: true },
-  include: ["main.ts"],
+  include: ["*.ts"],
 };
+
+const mistakeOf = (wrong: string): string =>
+  join(consumer, `mistake-${MISTAKES.findIndex((each) => each[1] === wrong)}.ts`);
+
+/** Reads what is written there once: all its calls, and one file for each mistake. */
+let project: Project;
 
 beforeAll(() => {
   mkdirSync(consumer);
@@ -57,6 +63,10 @@ beforeAll(() => {
   writeFileSync(join(consumer, "package.json"), JSON.stringify({ name: "consumer", type: "module" }));
   writeFileSync(join(consumer, "tsconfig.json"), JSON.stringify(TSCONFIG));
   writeFileSync(main, CALLS);
+  for (const [right, wrong] of MISTAKES)
+    writeFileSync(mistakeOf(wrong), CALLS.replace(new RegExp(`\\b${right}`, "u"), wrong));
+  const api = closing(new API());
+  project = api.updateSnapshot({ openProjects: [join(consumer, "tsconfig.json")] }).getProjects()[0]!;
 }, 120_000);
 
 it.each([
@@ -70,25 +80,19 @@ it.each([
   ["secret", "The secret of an authenticator app"],
   ["lifetime", "Lifetime of access tokens, in seconds. Default: 36000, for a `jwt` 600."],
 ])("%s shows its meaning, unit and default where it is written", (key, meaning) => {
-  const api = new API();
-  try {
-    const [project] = api.updateSnapshot({ openProjects: [join(consumer, "tsconfig.json")] }).getProjects();
-    const { program, checker } = project!;
-    const shown: string[] = [];
-    walk(program.getSourceFile(main)!, (node) => {
-      if (!isPropertyAssignment(node) || !isObjectLiteralExpression(node.parent)) return;
-      if (node.name.getText() !== key) return;
-      const type = checker.getContextualType(node.parent);
-      const property = (type?.isUnionType() ? type.getTypes() : [type])
-        .map((each) => each && checker.getPropertyOfType(each, key))
-        .find((each) => each !== undefined);
-      if (property !== undefined)
-        shown.push(checker.getDocumentationCommentOfSymbol(property).replaceAll(/\s+/gu, " "));
-    });
-    expect(shown).toEqual([expect.stringContaining(meaning)]);
-  } finally {
-    api.close();
-  }
+  const { program, checker } = project;
+  const shown: string[] = [];
+  walk(program.getSourceFile(main)!, (node) => {
+    if (!isPropertyAssignment(node) || !isObjectLiteralExpression(node.parent)) return;
+    if (node.name.getText() !== key) return;
+    const type = checker.getContextualType(node.parent);
+    const property = (type?.isUnionType() ? type.getTypes() : [type])
+      .map((each) => each && checker.getPropertyOfType(each, key))
+      .find((each) => each !== undefined);
+    if (property !== undefined)
+      shown.push(checker.getDocumentationCommentOfSymbol(property).replaceAll(/\s+/gu, " "));
+  });
+  expect(shown).toEqual([expect.stringContaining(meaning)]);
 });
 
 it("every key has the comment of its declaration", () => {
@@ -108,17 +112,12 @@ it("every key has the comment of its declaration", () => {
   );
 });
 
-it.each(MISTAKES)("%s, written %s, is an error that names it", (right, wrong, says) => {
-  writeFileSync(main, CALLS.replace(new RegExp(`\\b${right}`, "u"), wrong));
-  const api = new API();
-  try {
-    const [project] = api.updateSnapshot({ openProjects: [join(consumer, "tsconfig.json")] }).getProjects();
-    const found = project!.program.getSemanticDiagnostics(main);
-    const texts = JSON.stringify(found);
-    expect(texts).toContain(`'${wrong.replace(":", "")}'`);
-    expect(texts).toContain(says);
-  } finally {
-    api.close();
-    writeFileSync(main, CALLS);
-  }
+it("the calls have no other mistake", () => {
+  expect(project.program.getSemanticDiagnostics(main)).toEqual([]);
+});
+
+it.each(MISTAKES)("%s, written %s, is an error that names it", (_right, wrong, says) => {
+  const texts = JSON.stringify(project.program.getSemanticDiagnostics(mistakeOf(wrong)));
+  expect(texts).toContain(`'${wrong.replace(":", "")}'`);
+  expect(texts).toContain(says);
 });
