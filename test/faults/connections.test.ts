@@ -24,7 +24,7 @@ const SETTLED = 2_500;
 /** Requests at the same time, more than a pool has connections. */
 const CALLERS = 20;
 /** Milliseconds that each caller waits after an answer: the callers overload the pool only while the server is away. */
-const BETWEEN_REQUESTS = 200;
+const BETWEEN_REQUESTS = 500;
 
 /** A server of the test's own, behind the service. */
 interface Backend {
