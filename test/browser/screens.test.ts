@@ -12,15 +12,14 @@ const OVERFLOW = "document.documentElement.scrollWidth - document.documentElemen
 
 const browser = useBrowser();
 let page: Page;
-/** The width of a frame changes without another window, which would be painted at each change. */
+/** A frame that is not shown: it has its width like a window, and nothing is painted when that changes. */
 let frame: Frame;
 
 beforeAll(async () => {
   page = await browser.newPage();
   const around = await browser.newPage();
-  await around.setContent(
-    '<!doctype html><title>Frame</title><iframe height="800" frameborder="0"></iframe>',
-  );
+  await around.setContent('<!doctype html><title>Frame</title><iframe height="800" frameborder="0">');
+  await around.addStyleTag({ content: "iframe { visibility: hidden }" });
   frame = around.mainFrame().childFrames()[0]!;
 });
 
