@@ -39,6 +39,13 @@ export const ADVICE: Readonly<Record<string, string>> = {
   NOPERM: "The user of Redis lacks a right: give it those of docs/redis.md.",
   MISCONF: "Redis can't save to its disk, so it takes no writes: look at its log and its disk.",
   LOADING: "Redis is still loading its data: try again in a moment.",
+  NOREPLICAS:
+    "The primary has too few replicas for min-replicas-to-write: start them, or find out what keeps them away.",
+  CLUSTERDOWN: "Part of the Redis cluster is down: start its nodes, or find out what keeps them apart.",
+  ASK: "Redis is moving the keys to another node: finish it, with redis-cli --cluster fix if it was broken off.",
+  UNKNOWN_PRIMARY: "Put the name that the sentinels have for the primary into ?master=.",
+  replicas:
+    "Fewer replicas than the address says have confirmed a write: start them, or find out what keeps them away.",
   // SQLite.
   "database or disk is full": "The disk is full: make room. A running process recovers by itself.",
   locked: "Another process holds the lock of the database: end it, or wait until it is done.",
