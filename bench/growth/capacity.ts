@@ -261,8 +261,10 @@ export function simulate(inputs: Inputs, { PostgreSQL }: Pick<Figures, "PostgreS
   const bytes = storageOf(inputs, sized).reduce((sum, [, records, each]) => sum + records * each, 0);
   // What was measured had a gigabyte of memory for all tables and indexes.
   const measured = sized.structures.reduce((sum, structure) => sum + structure.bytes, 0);
-  const colder = outside(bytes, inputs.memory * 1e9) / Math.max(outside(measured, 1e9), 0.01);
-  const day = shares(inputs.peak).map((share) => ratesOf(inputs, share));
+  const memory = inputs.memory * 1e9;
+  const share = Math.max(outside(measured, 1e9), 0.01);
+  const colder = outside(bytes, memory) / share;
+  const day = shares(inputs.peak).map((part) => ratesOf(inputs, part));
   const left = (rates: Readonly<Record<Event, number>>): number =>
     events.reduce((sum, { event, leaves }) => sum + rates[event] * leaves, 0);
   const backup = bytes / (inputs["backup-hours"] * HOUR_SECONDS) / 1e6;
@@ -286,13 +288,29 @@ export function simulate(inputs: Inputs, { PostgreSQL }: Pick<Figures, "PostgreS
     };
   });
   const full = (has: number, needs: number): number => (inputs.accounts * has) / needs;
+  // As many accounts as fit into the memory need no reads.
+  const fullOfReads = (has: number): number => {
+    const most = Math.max(
+      ...hours.map(({ rates }) =>
+        events.reduce((all, { event, figure }) => all + rates[event] * costOf(figure).reads, 0),
+      ),
+    );
+    return full(has * share, most) + full(memory, bytes);
+  };
   const limits = (Object.keys(RESOURCES) as Resource[]).map((resource): Limit => {
     const [title, unit, hasOf] = RESOURCES[resource];
     const { hour, used } = hours.reduce((one, other) =>
       other.used[resource] > one.used[resource] ? other : one,
     );
     const [has, needs] = [hasOf(inputs), used[resource]];
-    return { title, unit, has, needs, hour, full: full(has, needs) };
+    return {
+      title,
+      unit,
+      has,
+      needs,
+      hour,
+      full: resource === "reads" ? fullOfReads(has) : full(has, needs),
+    };
   });
   const [has, needs] = [inputs.disk, bytes / 1e9];
   limits.push({ title: "Disk of PostgreSQL", unit: "GB", has, needs, full: full(has, needs) });

@@ -43,6 +43,12 @@ describe("the calculation of a day", () => {
     expect(first({ flushes: 1 })?.title).toBe("Commits");
     expect(first({ disk: 1 })).toMatchObject({ title: "Disk of PostgreSQL" });
     expect(first({ reads: 1, memory: 0 })?.title).toBe("Reads of its disk");
+    // What fits into the memory is not read: the calculation holds at the number that it names.
+    const reads = { ...little, reads: 100, memory: 1_000 };
+    const { full: most = 0, title } = day(reads).limits[0] ?? {};
+    expect(title).toBe("Reads of its disk");
+    const there = day({ ...reads, accounts: most }).limits.find((limit) => limit.title === title);
+    expect(there?.needs).toBeCloseTo(100, 3);
     const full = first({ cores: 1 })?.full ?? Number.NaN;
     const then = day({ ...little, cores: 1, accounts: full }).limits[0];
     expect(then?.needs).toBeCloseTo(then?.has ?? Number.NaN, 6);
