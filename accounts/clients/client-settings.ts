@@ -351,7 +351,7 @@ export const SETTINGS = {
     stored: "if set",
   },
   /**
-   * `fapi2`: the FAPI 2.0 Security Profile, for clients with keys at the `openid` deployment; can't be changed later. See
+   * `fapi2`: the client keeps to the FAPI 2.0 Security Profile. It needs keys, works at the `openid` deployment only, and stays so. See
    * [Clients with high security](high-security.md#fapi-20). Default: none.
    */
   profile: {

@@ -58,7 +58,7 @@ app.get(api.metadataPath, (_request, response) => {
 const { pathname, port } = new URL(RESOURCE);
 app.all(pathname, async (request, response) => {
   const access = await api.verify(request, { scope: scopesFor(request.body) });
-  // No stream, which could outlive the token, and no session: each request is answered for its person.
+  // Without a stream and a session, nothing outlives the token: each request is answered for the person who sent it.
   if (request.method !== "POST") {
     response.status(405).set("allow", "POST").end();
     return;

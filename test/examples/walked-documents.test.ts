@@ -1,4 +1,5 @@
 /** Follows "The first hour", what can be built on it, "Day two" and "Backup and restore" command by command, in an empty folder, and compares what is printed. */
+import { generateKeyPairSync } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
@@ -105,6 +106,20 @@ it("A page, an API, a job, an MCP server and a command-line program are clients 
     0,
     expect.stringContaining("Signed in as ada@example.com"),
   ]);
+}, 60_000);
+
+it("A client with FAPI 2.0 is registered as Clients with high security says [D-FAPI-1]", async () => {
+  const [command = ""] = blocks()
+    .filter(({ name }) => name.startsWith("docs/high-security.md"))
+    .flatMap(({ code }) => code.split("\n"))
+    .filter((each) => each.includes("--profile fapi2"));
+  const jwk = generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey.export({ format: "jwk" });
+  writeFileSync(join(reader.folder, "bank.jwks.json"), JSON.stringify({ keys: [jwk] }));
+  const printed = await reader.type(`npx ${command}`);
+  const id = /client_id +(\S+)/u.exec(printed)?.[1] ?? "";
+  expect(await reader.type(`npx sign-in-service clients find ${id} --json`)).toMatch(
+    /"profile":"fapi2".*"dpop":"required"|"dpop":"required".*"profile":"fapi2"/su,
+  );
 }, 60_000);
 
 it("Day two goes on where the first hour ended", async () => {
