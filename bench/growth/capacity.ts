@@ -94,7 +94,10 @@ interface EventCost {
   readonly title: string;
   /** Its figure of `growth`. */
   readonly figure: string;
-  /** Milliseconds of CPU of a server: decision 112 and "What to buy" in `docs/scale.md`. */
+  /**
+   * Milliseconds of CPU of a server. Sign-ins and refreshes: decision 112 and "What to buy" in `docs/scale.md`. Userinfo, changes and
+   * deliveries are estimates.
+   */
   readonly server: number;
   /** From the counts of statements; the sweep's is for a batch of 500. */
   readonly commits: number;
