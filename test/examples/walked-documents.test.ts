@@ -109,10 +109,10 @@ it("A page, an API, a job, an MCP server and a command-line program are clients 
 }, 60_000);
 
 it("A client with FAPI 2.0 is registered as Clients with high security says [D-FAPI-1]", async () => {
-  const [command = ""] = blocks()
+  const command = blocks()
     .filter(({ name }) => name.startsWith("docs/high-security.md"))
     .flatMap(({ code }) => code.split("\n"))
-    .filter((each) => each.includes("--profile fapi2"));
+    .find((each) => each.includes("--profile fapi2"));
   const jwk = generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey.export({ format: "jwk" });
   writeFileSync(join(reader.folder, "bank.jwks.json"), JSON.stringify({ keys: [jwk] }));
   const printed = await reader.type(`npx ${command}`);
