@@ -64,8 +64,3 @@ export function currentFormat(): StorageFormat {
 export function formerFormat(): StorageFormat | undefined {
   return STORAGE_FORMATS.at(-2);
 }
-
-/** Of a function or table whose meaning belongs to a format: `sign_in_commit_10`. */
-export function versioned(name: string, format: number = currentFormat().format): string {
-  return `${name}_${format}`;
-}
