@@ -11,7 +11,7 @@ import { bareEnvironment } from "../../examples/processes.ts";
 import { rounds } from "../../rounds.ts";
 import { TransferStage } from "./stage.ts";
 
-const LINES = Number(process.env["TEST_IMPORT_LINES"] ?? rounds(10_000, 1_000_000));
+const LINES = Number(process.env["TEST_IMPORT_LINES"] ?? rounds(5_000, 1_000_000));
 const KILLS = rounds(3, 10);
 /** Counting a million accounts takes a while, and keeps a core busy. */
 const POLL_MS = rounds(5, 500);
