@@ -66,11 +66,11 @@ describe("the command line", () => {
       ),
     ],
     [
-      /^The address of FROM's artifacts must be a redis:\/\/ or rediss:\/\/ URL/,
+      /^The address of FROM's artifacts must be redis:\/\/…, rediss:\/\/…, redis\+sentinel:\/\/… or redis\+cluster:\/\/…/,
       ..."storage copy sqlite:a sqlite:b --from-artifacts http://password@h".split(" "),
     ],
     [
-      /^The address of ADDRESS's artifacts must be/,
+      /^The address of ADDRESS's artifacts is not a redis:\/\/ or rediss:\/\/ URL with a host/,
       ..."storage check sqlite:a --artifacts redis:".split(" "),
     ],
     [/^The environment variable NOWHERE is not set/, "storage", "copy", "env:NOWHERE", "sqlite:b"],
