@@ -174,18 +174,18 @@ describe.each(BACKENDS.slice(0, rounds(2, BACKENDS.length)))("two versions on $n
       for (let count = 0; count < 3; count += 1) people.push(await signIn());
       for (const each of people) expect(await use(each)).toEqual(WORKS);
 
-      // The new one writes what the old one reads.
+      // The new one writes what the old one reads. Deliveries of sign-ins are gone soon after they were answered.
       await withStores(config, async ({ storage: main, artifacts }) => {
         expect(await readFormat(main)).toEqual({ format: FORMAT });
         for (const [kind, [before, after]] of Object.entries(RENAMED)) {
           const values = (await all(kind === "refresh-token" ? artifacts : main, kind)).map(
             ({ value }) => value,
           );
-          expect([kind, values.length > 0, values.some((value) => after in value)]).toEqual([
+          expect([
             kind,
-            true,
-            false,
-          ]);
+            kind === "delivery" || values.length > 0,
+            values.some((value) => after in value),
+          ]).toEqual([kind, true, false]);
           expect(values.every((value) => before in value)).toBe(true);
         }
       });
@@ -238,11 +238,11 @@ describe.each(BACKENDS.slice(0, rounds(2, BACKENDS.length)))("two versions on $n
       for (const [kind, [before, after]] of Object.entries(RENAMED)) {
         if (isRedis && kind === "refresh-token") continue;
         const values = (await all(main, kind)).map(({ value }) => value);
-        expect([kind, values.length > 0, values.some((value) => before in value)]).toEqual([
+        expect([
           kind,
-          true,
-          false,
-        ]);
+          kind === "delivery" || values.length > 0,
+          values.some((value) => before in value),
+        ]).toEqual([kind, true, false]);
         expect(values.every((value) => after in value)).toBe(true);
       }
       const [count] = await main.count([
