@@ -402,8 +402,7 @@ export const configurationSchema = section({
   /** Health and metrics of the bundled server and the worker. */
   metrics: described(metrics.exactOptional(), { form: "an object with `port`, `host` and `token`" }),
   /**
-   * Whether spans and metrics go to the OpenTelemetry SDK of the process, with the package `@opentelemetry/api`, which is
-   * loaded only then. Default: `false`.
+   * Whether spans and metrics go to the OpenTelemetry SDK of the process, by the package `@opentelemetry/api`. Default: `false`.
    */
   telemetry: flag().default(false),
   /** Where the log goes. Default: pino to the standard output. */
