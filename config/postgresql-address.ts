@@ -97,7 +97,7 @@ function parameterProblem({ search, searchParams }: URL): string | undefined {
   if (wrong === undefined) return undefined;
   const known = [...POSTGRES_PARAMETERS].join(", ");
   // After an unencoded `?` or `#` in a password, its rest would look like a parameter.
-  if (search.includes("@") || !/^[a-z][a-z_]{0,40}$/iu.test(wrong))
+  if (search.includes("@") || !/^[a-z][a-z_]{0,40}$/u.test(wrong))
     return `knows only these parameters, each once: ${known}`;
   return POSTGRES_PARAMETERS.has(wrong)
     ? `has the parameter \`${wrong}\` twice`

@@ -284,7 +284,7 @@ it("loads nothing but the rows and zod: no server, no storage, no driver [D-ADM-
   const { stdout } = spawnSync(process.execPath, ["--input-type=module", "-e", program], {
     encoding: "utf8",
   });
-  expect(stdout.trim()).toBe("accounts administration config core notifier records zod");
+  expect(stdout.trim()).toBe("accounts administration config core notifier receiver records zod");
 });
 
 it("carries the example: people who have left are blocked", async () => {

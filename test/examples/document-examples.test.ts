@@ -363,9 +363,9 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await host.close();
   },
 
-  async "docs/receiving-notifications.md 3"() {
+  async "docs/receiving-notifications.md 4"() {
     const path = writeBlock(
-      found("docs/receiving-notifications.md 3"),
+      found("docs/receiving-notifications.md 4"),
       FOLDER,
       (code) => `${code}\nconsole.log("mounted", app.middleware.length);`,
     );
@@ -374,9 +374,9 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     expect(process.output()).toContain("mounted 1");
   },
 
-  async "docs/receiving-notifications.md 4"() {
+  async "docs/receiving-notifications.md 5"() {
     const { receive } = await moduleOf<{ receive: (request: Request) => Promise<Response> }>(
-      "docs/receiving-notifications.md 4",
+      "docs/receiving-notifications.md 5",
     );
     const printed = jest.spyOn(console, "log").mockImplementation(() => undefined);
     const server = createServer((request, response) => void answer(receive, request, response));

@@ -140,6 +140,7 @@ export const ELSEWHERE: Readonly<Record<string, string>> = {
   "docs/adding-a-kind.md 1": "records/adding-a-kind.test.ts",
   "docs/adding-a-kind.md 2": "a line of a list: records/adding-a-kind.test.ts adds it",
   "docs/administration.md 1": "docs.test.ts compiles it; administration/client.test.ts makes the same calls",
+  "docs/changing-the-format.md 1": "records/formats/two-versions.test.ts has a row with all of its parts",
   "docs/developing-a-ui.md 4": "developing.test.ts and installed-documents.test.ts",
   "docs/developing-a-ui.md 6": "Next.js is not installed: developing.test.ts compares it with Vite's",
   "docs/embedding.md 1": "docs.test.ts and installed-documents.test.ts",

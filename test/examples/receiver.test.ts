@@ -125,7 +125,9 @@ describe("the receiver of account events", () => {
 
 describe("the receiver in docs/receiving-notifications.md", () => {
   it("starts, and accepts the notifications of this service", async () => {
-    const block = blocks().find(({ name, info }) => /receiving/.test(name) && info === "ts runnable");
+    const block = blocks().find(
+      ({ name, info }) => /receiving-notifications/.test(name) && info === "ts runnable",
+    );
     const port = await freePorts();
     const [, secret = ""] = /"(whsec_[^"]*)"/.exec(block!.code) ?? [];
     const code = block!.code

@@ -26,7 +26,9 @@ describe("verifyNotification", () => {
   });
 
   it("takes the request that the documentation shows", () => {
-    const shown = blocks().find(({ name, code }) => /receiving/.test(name) && code.startsWith("POST"))!.code;
+    const shown = blocks().find(
+      ({ name, code }) => /receiving-notifications/.test(name) && code.startsWith("POST"),
+    )!.code;
     const [head = "", body = ""] = shown.trimEnd().split("\n\n");
     const headers = Object.fromEntries(
       head
@@ -35,7 +37,9 @@ describe("verifyNotification", () => {
         .map((line) => line.split(": ", 2))
         .map(([name = "", value]) => [name.toLowerCase(), value]),
     );
-    const secret = /"(whsec_[^"]*)"/.exec(blocks().find(({ name }) => /receiving/.test(name))!.code)![1]!;
+    const secret = /"(whsec_[^"]*)"/.exec(
+      blocks().find(({ name }) => /receiving-notifications/.test(name))!.code,
+    )![1]!;
     expect(verifyNotification(headers, body, [secret], { now })).toMatchObject({ data: { user_id: 42 } });
     expect(headers["authorization"]).toBe(`Basic ${btoa("shop:the secret prepared for the shop")}`);
   });

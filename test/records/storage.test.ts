@@ -60,7 +60,9 @@ describe("MongoDB", () => {
 it("says that artifacts move to Redis or not at all", async () => {
   for (const other of ["sqlite:./other.db", "mongodb://:secret@a/b", "secret"]) {
     await expect(open("sqlite::memory:", other)).rejects.toMatchObject({
-      problems: ["config.artifacts: must be `redis://…` or `rediss://…`"],
+      problems: [
+        "config.artifacts: must be `redis://…`, `rediss://…`, `redis+sentinel://…` or `redis+cluster://…`",
+      ],
     });
   }
 });
