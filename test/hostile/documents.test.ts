@@ -17,7 +17,7 @@ import { TestClock } from "../../testing/test-clock.ts";
 import { atVeryEnd } from "../closing.ts";
 import { selfSigned } from "../notifier/peers.ts";
 import { rounds } from "../rounds.ts";
-import { signIn } from "../flows/clients.ts";
+import { clientAt, signIn } from "../flows/clients.ts";
 import { ADA, NEWS, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
 import { type Answer, documentOf, json, LIES } from "./lying-documents.ts";
 import { PUBLISHED } from "./published-documents.ts";
@@ -277,16 +277,17 @@ describe("nothing is fetched", () => {
 
   it("where a request only names a client: logout, tokens, introspection, revocation [D-DOC-74]", async () => {
     const client = clientOf("/unknown.json");
-    const hint = new UnsecuredJWT({ aud: client.client_id, sub: running.ada.sub })
+    const id_token_hint = new UnsecuredJWT({ aud: client.client_id, sub: running.ada.sub })
       .setIssuer(running.openid)
       .encode();
-    const query = new URLSearchParams({
-      id_token_hint: hint,
-      client_id: client.client_id,
-      post_logout_redirect_uri: `${origin}/bye`,
-    });
-    await new Browser().get(`${running.openid}/logout?${query}`);
-    await new Browser().get(`${running.openid}/oauth2/authorize/unknown?${query}`);
+    const { client_id } = client;
+    const back = { post_logout_redirect_uri: `${origin}/bye` };
+    for (const named of [{ id_token_hint }, { client_id }, { id_token_hint, client_id }]) {
+      const query = new URLSearchParams({ ...named, ...back });
+      const browser = await new Browser().get(`${running.openid}/oauth2/logout?${query}`);
+      expect([browser.status, browser.location]).toEqual([400, undefined]);
+    }
+    await new Browser().get(clientAt(running, "openid", NEWS).authorizeUrl({ id_token_hint }));
     for (const path of ["/oauth2/introspect", "/oauth2/revoke", "/oauth2/device"])
       await client.post(path, { token: "x" });
     expect(verdict(await client.refresh("x"))).toEqual([400, "invalid_client"]);
