@@ -1,12 +1,15 @@
 /** The operations that are counted, on a test service: one request or call each, with nothing else going on. */
+import { hash, randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
+import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import Koa from "koa";
 import { openStores } from "../../adapters/open.ts";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
 import { Browser, createTestSignIn, type TestClient, type TestSignIn } from "../../testing/index.ts";
+import { basic, PATHS, send } from "../../testing/test-client.ts";
 import type { Counter, Figures } from "./counters.ts";
 
 export const OPERATIONS = [
@@ -19,6 +22,8 @@ export const OPERATIONS = [
   "exchange",
   "refresh",
   "userinfo",
+  "refresh with DPoP",
+  "userinfo with DPoP",
   "introspection",
   "sign-out",
   "sweep of 1,000 records",
@@ -64,6 +69,38 @@ async function countChanges(test: TestSignIn, count: Count, round: number): Prom
   await test.deliver();
 }
 
+/** The proofs of a new key. */
+async function newProver(): Promise<(htm: string, htu: string, token?: string) => Promise<string>> {
+  const { privateKey, publicKey } = await generateKeyPair("ES256");
+  const jwk = await exportJWK(publicKey);
+  return (htm, htu, token) => {
+    const ath = token === undefined ? {} : { ath: hash("sha256", token, "base64url") };
+    return new SignJWT({ htm, htu, jti: randomUUID(), ...ath })
+      .setProtectedHeader({ alg: "ES256", typ: "dpop+jwt", jwk })
+      .setIssuedAt()
+      .sign(privateKey);
+  };
+}
+
+async function countBound(client: TestClient, refresh_token: string, count: Count): Promise<void> {
+  const prove = await newProver();
+  const refreshing = {
+    authorization: basic(client),
+    dpop: await prove("POST", `${client.base}/oauth2/token`),
+  };
+  let token = "";
+  await count("refresh with DPoP", async () => {
+    const answer = await client.token({ grant_type: "refresh_token", refresh_token }, refreshing);
+    expectStatus(answer);
+    token = String(answer.body["access_token"]);
+  });
+  const userinfo = client.base + PATHS[client.deployment].userinfo;
+  const headers = { authorization: `DPoP ${token}`, dpop: await prove("GET", userinfo, token) };
+  await count("userinfo with DPoP", async () =>
+    expectStatus(await send(`${userinfo}?client_id=${client.client_id}`, { headers })),
+  );
+}
+
 async function countTokens(test: TestSignIn, client: TestClient, count: Count): Promise<void> {
   const person = await test.addPerson();
   const base = test.urls.openid ?? "";
@@ -86,6 +123,7 @@ async function countTokens(test: TestSignIn, client: TestClient, count: Count): 
   await count("refresh", async () => keep(await client.refresh(String(tokens["refresh_token"]))));
   const token = String(tokens["access_token"]);
   await count("userinfo", async () => expectStatus(await client.userinfo(token)));
+  await countBound(client, String(tokens["refresh_token"]), count);
   await count("introspection", async () => expectStatus(await client.post("/oauth2/introspect", { token })));
   await again.browser.get(`${base}/oauth2/logout`);
   await count("sign-out", () => again.browser.submit(again.browser.form("logout"), { logout: "yes" }));
@@ -179,7 +217,7 @@ export async function countOperations(
   // Browsers create no passkeys for IP addresses.
   const base = `http://localhost:${(server.address() as AddressInfo).port}`;
   const deployments = { oauth2: { url: base }, openid: { url: `${base}/openid` } };
-  const test = await createTestSignIn({ ...addresses, deployments });
+  const test = await createTestSignIn({ ...addresses, deployments, features: { dpop: true } });
   const answer = new Koa().use(test.service.routes()).callback();
   server.on("request", (request, response) => void answer(request, response));
   // Opened now, because nothing starts on a PostgreSQL with triggers of others.
