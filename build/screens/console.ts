@@ -165,7 +165,7 @@ async function listen(listener?: RequestListener): Promise<Listening> {
   return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
 }
 
-/** Lets the client that nobody has registered read Ada's articles. */
+/** Ada allows the unregistered client to read her articles. */
 async function allowDocument(openid: string): Promise<void> {
   const request = {
     client_id: DOCUMENT.client_id,
