@@ -15,7 +15,9 @@ import { CLIENT_ENDPOINTS, type ClientEndpoint, clientError } from "../hostile/t
 const ADDRESS = "https://fapi.example/callback";
 const ALGORITHMS = ["PS256", "ES256", "EdDSA", "RS256"] as const;
 
-const running = useService();
+let passedMs = 0;
+const clock = { virtual: true, now: () => Date.now() + passedMs };
+const running = useService({ config: { clock, lifetimes: { authorizationCode: 600 } } });
 let mine: ProofKey;
 const keys = new Map<string, { readonly privateKey: CryptoKey; readonly jwk: Record<string, string> }>();
 
@@ -258,6 +260,18 @@ describe("a request of a client with profile: fapi2", () => {
     // A code counts once, and ends what came of it (5.3.2.2).
     expect(outcome(await exchange(code))).toEqual([400, "invalid_grant"]);
   });
+
+  it.each([
+    [50, [200, undefined]],
+    [61, [400, "invalid_grant"]],
+  ])(
+    "after %i seconds gets %j for its code, although others live longer (5.3.2.1) [D-FAPI-4]",
+    async (seconds, expected) => {
+      const code = (await redirected()).get("code");
+      passedMs += seconds * 1000;
+      expect(outcome(await exchange(code))).toEqual(expected);
+    },
+  );
 
   it("gets errors with iss, by redirects with 302 or 303 (5.3.2.2) [D-FAPI-4]", async () => {
     const answer = await redirected({ prompt: "none", max_age: "0" });

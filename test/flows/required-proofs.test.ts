@@ -1,6 +1,6 @@
 /** Who proves its key (RFC 9449): nobody while DPoP is off, and clients that must. */
 import { beforeAll, describe, expect, it } from "@jest/globals";
-import { basic, newProof, send, type TestAnswer } from "../../testing/test-client.ts";
+import { basic, newProof, send, type TestAnswer, TestClient } from "../../testing/test-client.ts";
 import { APP, clientAt, issue } from "./clients.ts";
 import { makeProof, newProofKey, type ProofKey } from "./proof-maker.ts";
 import {
@@ -19,7 +19,7 @@ beforeAll(async () => {
   mine = await newProofKey();
 });
 
-describe("without DPoP", () => {
+describe("without DPoP and metadataDocuments", () => {
   const off = useService();
 
   it("nothing answers differently [D-DPOP-10]", async () => {
@@ -49,6 +49,26 @@ describe("without DPoP", () => {
       const bearer = await send(address, { headers: { authorization: `Bearer ${token}`, dpop: "x.y.z" } });
       expect([path, bearer.status, bearer.headers.has("dpop-nonce")]).toEqual([path, 200, false]);
     }
+  });
+
+  it("the address of a document is an unknown client [D-DOC-107]", async () => {
+    const unknown = (client_id: string): TestClient =>
+      new TestClient({ client_id, redirect_uris: [CALLBACK], urls: off, deployment: "openid" });
+    const answers = async (client: TestClient): Promise<unknown> => {
+      const parameters = { redirect_uri: CALLBACK, response_type: "code", resource: "https://x.example" };
+      const all = [
+        await send(client.authorizeUrl(parameters), { redirect: "manual" }),
+        await client.post("/oauth2/par", parameters),
+        await client.refresh("x"),
+        await client.post("/oauth2/introspect", { token: "x" }),
+        await client.post("/oauth2/revoke", { token: "x" }),
+        await client.post("/oauth2/device", {}),
+      ];
+      return all.map(({ status, body }) => [status, body]);
+    };
+    const answered = await answers(unknown("https://127.0.0.1/agent.json"));
+    expect(answered).toEqual(await answers(unknown("unknown")));
+    expect(JSON.stringify(answered)).toContain("invalid_client");
   });
 });
 

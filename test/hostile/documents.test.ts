@@ -86,6 +86,7 @@ const READER = { client_id: "reader", client_secret: "the secret of a machine, o
 async function openApi(
   unregistered: readonly string[] = ["notes:read"],
   { service } = running,
+  assign = true,
 ): Promise<void> {
   const { clients, directory } = service;
   if ((await clients.find(READER.client_id)) === undefined)
@@ -93,7 +94,7 @@ async function openApi(
   await directory.apis.put(NOTES, {
     name: "Notes",
     service: NEWS.service,
-    assign: true,
+    assign,
     scopes: { "notes:read": "Read your notes", "notes:write": "Add notes" },
     introspection: ["reader"],
     unregistered: [...unregistered],
@@ -369,6 +370,14 @@ describe("a client that people let in", () => {
     const first = await agent().exchange(code ?? "", { code_verifier, ...(await assertion(0)) });
     expect(verdict(first)).toEqual([200, undefined]);
     pages.set(path, await withKey(1));
+    // Unknown keys make it ask once in five minutes.
+    asked = [];
+    for (let tries = 0; tries < 2; tries += 1)
+      expect(verdict(await agent().refresh(first.body["refresh_token"], await assertion(1)))).toEqual([
+        401,
+        "invalid_client",
+      ]);
+    expect(asked).toEqual([]);
     clock.advance(301);
     const next = await agent().refresh(first.body["refresh_token"], await assertion(1));
     expect(verdict(next)).toEqual([200, undefined]);
@@ -389,6 +398,15 @@ describe("a client that people let in", () => {
     await running.service.accounts.revokeTokens(running.ada.sub);
     expect(verdict(await agent().refresh(ended.refresh_token))).toEqual([400, "invalid_grant"]);
     expect(await introspected(ended.access_token)).toEqual({ active: false });
+  });
+
+  it("gets nothing of an API for which the person is not assigned [D-DOC-2]", async () => {
+    await openApi(["notes:read"], running, false);
+    await running.service.accounts.unassign(running.ada.sub, NEWS.service);
+    const browser = agent().browser();
+    await visit(agent(), {}, browser);
+    await signIn(browser);
+    expect(outcome(browser)).toBe("access_denied");
   });
 
   it.each<[string, string, string | undefined]>([
@@ -433,8 +451,15 @@ it("unknown addresses are fetched a few times, and known clients go on [D-DOC-78
   const browser = clientOf("/agent.json").browser();
   expect((await clientOf("/agent.json").authorize({ ...ADA, browser }, request())).code).not.toBeNull();
   // Whoever is signed in has a limit of their own.
-  pages.set("/for-ada", json(documentAt("/for-ada")));
-  expect(outcome(await visit(clientOf("/for-ada"), {}, browser))).toBe("consent");
+  asked = [];
+  const seen: string[] = [];
+  for (let index = 0; index < 22; index += 1) {
+    const path = `/for-ada-${index}`;
+    pages.set(path, json(documentAt(path)));
+    seen.push(outcome(await visit(clientOf(path), {}, browser)));
+  }
+  expect(seen).toEqual([...Array<string>(20).fill("consent"), "503", "503"]);
+  expect(asked).toHaveLength(20);
 });
 
 afterAll(() => pages.clear());
