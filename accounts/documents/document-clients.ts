@@ -64,16 +64,16 @@ const unkept = (
 const blockOf = (blocks: readonly StoredDocumentBlock[], { url, origin }: StoredDocument) =>
   blocks.find(({ blocked }) => blocked === url) ?? blocks.find(({ blocked }) => blocked === origin);
 
-/** After a client of the list: when somebody first allowed it something, and its id. */
+/** The place of a client in the list: the time of its first grant, and its id. */
 interface Position {
   readonly order: number;
   readonly id: string;
 }
 
-/** Before all addresses of blocks. */
+/** Sorts before the addresses of all blocks. */
 const AFTER_CLIENTS = "https:";
 
-/** @returns a text after the clients: the address of a block. @throws InvalidArgument for what no page has given. */
+/** Reads `after`. A string is the address of a block; blocks follow the clients. @throws InvalidArgument for a value that no page returned. */
 function positionOf(after: string): Position | string {
   if (after === AFTER_CLIENTS || isDocumentEntry(after)) return after;
   const [, order = "", id = ""] = /^(\d{1,15})\.(document:[\w-]{43})$/u.exec(after) ?? [];
@@ -91,7 +91,7 @@ export function createDocumentClients({
     return documents;
   }
 
-  /** What is blocked, and is not listed as a client. */
+  /** The blocks of addresses and origins that are not listed as clients. */
   async function others(blocks: readonly StoredDocumentBlock[]): Promise<readonly DocumentClient[]> {
     const kept = await records.get<StoredDocument[]>(
       blocks.map(({ blocked }) => DOCUMENT.ref(documentId(blocked))),
@@ -102,7 +102,7 @@ export function createDocumentClients({
       .toSorted((one, other) => (one.address < other.address ? -1 : 1));
   }
 
-  /** One read of clients, however many there are. Those that came at the same time keep the order that the store gives them. */
+  /** One read, however many clients there are. The store orders those whose first grants have the same time. */
   async function clients({ limit, after }: { readonly limit: number; readonly after: Position | undefined }) {
     const query = { ...DOCUMENT.where("listed", "granted"), descending: true, to: after?.order };
     const found = await records.list<StoredDocument>(query, limit + 2);

@@ -16,7 +16,7 @@ const shown = exactly({
   state,
   /** How many people have allowed it something since its document was first fetched. */
   people: z.int(),
-  /** The identifiers of the last ten APIs that somebody has allowed it, the latest last. */
+  /** The identifiers of the last ten APIs that people allowed it to call, the latest last. */
   called_apis: z.array(z.string()).readonly(),
   /** When the first of them did, in seconds since the epoch. `null`: nobody did. */
   first_grant_at: z.int().nullable(),
@@ -54,8 +54,8 @@ export const documents = operations("document", {
   /**
    * Lists the clients that nobody has registered and that somebody has allowed something, and then what else is blocked.
    *
-   * The client that was first allowed something last comes first. It is listed as long as a grant of it can be alive. A block is listed
-   * until it is taken back.
+   * The client with the latest first grant comes first. A client is listed for as long as it can have a living grant, and a block until
+   * an operator takes it back.
    */
   list: operation({
     ...READS,

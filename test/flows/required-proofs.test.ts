@@ -19,6 +19,24 @@ beforeAll(async () => {
   mine = await newProofKey();
 });
 
+/** What a client of this id is answered at each endpoint. */
+async function answersTo(
+  client_id: string,
+  urls: Pick<RunningService, "oauth2" | "openid">,
+): Promise<unknown> {
+  const client = new TestClient({ client_id, redirect_uris: [CALLBACK], urls, deployment: "openid" });
+  const parameters = { redirect_uri: CALLBACK, response_type: "code", resource: "https://x.example" };
+  const all = [
+    await send(client.authorizeUrl(parameters), { redirect: "manual" }),
+    await client.post("/oauth2/par", parameters),
+    await client.refresh("x"),
+    await client.post("/oauth2/introspect", { token: "x" }),
+    await client.post("/oauth2/revoke", { token: "x" }),
+    await client.post("/oauth2/device", {}),
+  ];
+  return all.map(({ status, body }) => [status, body]);
+}
+
 describe("without DPoP and metadataDocuments", () => {
   const off = useService();
 
@@ -52,22 +70,8 @@ describe("without DPoP and metadataDocuments", () => {
   });
 
   it("the address of a document is an unknown client [D-DOC-107]", async () => {
-    const unknown = (client_id: string): TestClient =>
-      new TestClient({ client_id, redirect_uris: [CALLBACK], urls: off, deployment: "openid" });
-    const answers = async (client: TestClient): Promise<unknown> => {
-      const parameters = { redirect_uri: CALLBACK, response_type: "code", resource: "https://x.example" };
-      const all = [
-        await send(client.authorizeUrl(parameters), { redirect: "manual" }),
-        await client.post("/oauth2/par", parameters),
-        await client.refresh("x"),
-        await client.post("/oauth2/introspect", { token: "x" }),
-        await client.post("/oauth2/revoke", { token: "x" }),
-        await client.post("/oauth2/device", {}),
-      ];
-      return all.map(({ status, body }) => [status, body]);
-    };
-    const answered = await answers(unknown("https://127.0.0.1/agent.json"));
-    expect(answered).toEqual(await answers(unknown("unknown")));
+    const answered = await answersTo("https://127.0.0.1/agent.json", off);
+    expect(answered).toEqual(await answersTo("unknown", off));
     expect(JSON.stringify(answered)).toContain("invalid_client");
   });
 });

@@ -283,8 +283,8 @@ describe("nothing is fetched", () => {
       .encode();
     const { client_id } = client;
     const back = { post_logout_redirect_uri: `${origin}/bye` };
-    for (const named of [{ id_token_hint }, { client_id }, { id_token_hint, client_id }]) {
-      const query = new URLSearchParams({ ...named, ...back });
+    for (const parts of [{ id_token_hint }, { client_id }, { id_token_hint, client_id }]) {
+      const query = new URLSearchParams({ ...parts, ...back });
       const browser = await new Browser().get(`${running.openid}/oauth2/logout?${query}`);
       expect([browser.status, browser.location]).toEqual([400, undefined]);
     }
@@ -452,13 +452,13 @@ it("unknown addresses are fetched a few times, and known clients go on [D-DOC-78
   expect((await clientOf("/agent.json").authorize({ ...ADA, browser }, request())).code).not.toBeNull();
   // Whoever is signed in has a limit of their own.
   asked = [];
-  const seen: string[] = [];
+  const outcomes: string[] = [];
   for (let index = 0; index < 22; index += 1) {
     const path = `/for-ada-${index}`;
     pages.set(path, json(documentAt(path)));
-    seen.push(outcome(await visit(clientOf(path), {}, browser)));
+    outcomes.push(outcome(await visit(clientOf(path), {}, browser)));
   }
-  expect(seen).toEqual([...Array<string>(20).fill("consent"), "503", "503"]);
+  expect(outcomes).toEqual([...Array<string>(20).fill("consent"), "503", "503"]);
   expect(asked).toHaveLength(20);
 });
 

@@ -12,7 +12,7 @@ export const DOCUMENTS: Look = {
     return (item) => {
       const { address, name, called_apis: apis } = clientIn(item);
       return {
-        // The host is whole, however long the rest is.
+        // The host is never clipped, however long the address is.
         address: { ...text(new URL(address).host), note: new URL(address).pathname.replace(/^\/$/u, "") },
         calls_itself: name === null ? nothing : text(t("admin.document.name", { name })),
         called_apis: apis.length === 0 ? nothing : clip(apis.toReversed().join(" ")),
