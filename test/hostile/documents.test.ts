@@ -400,6 +400,20 @@ describe("a client that people let in", () => {
     expect(await introspected(ended.access_token)).toEqual({ active: false });
   });
 
+  it("meets the second factor that the API needs, at a refresh too [D-API-16]", async () => {
+    const weak = await tokensOf(agent());
+    await running.service.directory.apis.update(NOTES, { second_factor: "required" });
+    const refused = { error: "invalid_grant", error_description: "second_factor" };
+    expect((await agent().refresh(weak.refresh_token)).body).toEqual(refused);
+    const browser = agent().browser();
+    await visit(agent(), {}, browser);
+    await signIn(browser);
+    // This service offers none.
+    expect(outcome(browser)).toBe("unmet_authentication_requirements");
+    await running.service.directory.apis.update(NOTES, { second_factor: "optional" });
+    expect((await agent().refresh(weak.refresh_token)).status).toBe(200);
+  });
+
   it("gets nothing of an API for which the person is not assigned [D-DOC-2]", async () => {
     await openApi(["notes:read"], running, false);
     await running.service.accounts.unassign(running.ada.sub, NEWS.service);

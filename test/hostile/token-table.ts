@@ -151,141 +151,44 @@ export const ENDPOINTS = {
   introspectOther: "Introspection, another client",
 } as const;
 
-const INVALID = "400 invalid_token";
-const INVALID_STANDARD = "401 invalid_token";
+const NO_CLIENT = "401 invalid_client";
 const UNSUPPORTED = "400 unsupported_token_type";
 
+/** A status alone is that of `invalid_token`. */
+type Cell = Verdict | "400" | "401";
+
+/** A row in the order of {@link ENDPOINTS}. */
+const row = (
+  ...cells: readonly [
+    documented: Cell,
+    standard: Cell,
+    revoke: Cell,
+    foreign: Cell,
+    revokeOwn: Cell,
+    revokeOther: Cell,
+    introspectOwn: Cell,
+    introspectApi: Cell,
+    introspectOther: Cell,
+  ]
+): Readonly<Record<TokenEndpoint, Verdict>> =>
+  Object.fromEntries(
+    Object.keys(ENDPOINTS).map((endpoint, index) => {
+      const cell = cells[index] ?? "";
+      return [endpoint, /^\d+$/u.test(cell) ? `${cell} invalid_token` : cell];
+    }),
+  ) as Record<TokenEndpoint, Verdict>;
+
 export const VERDICTS: Readonly<Record<TokenKind, Readonly<Record<TokenEndpoint, Verdict>>>> = {
-  user: {
-    documented: "opens",
-    standard: "opens",
-    revoke: "ends",
-    foreign: INVALID_STANDARD,
-    revokeOwn: "ends",
-    revokeOther: "no effect",
-    introspectOwn: "active",
-    introspectApi: "inactive",
-    introspectOther: "inactive",
-  },
-  bound: {
-    documented: INVALID,
-    standard: INVALID_STANDARD,
-    revoke: INVALID,
-    foreign: INVALID_STANDARD,
-    revokeOwn: "ends",
-    revokeOther: "no effect",
-    introspectOwn: "active",
-    introspectApi: "inactive",
-    introspectOther: "inactive",
-  },
-  boundElsewhere: {
-    documented: INVALID_STANDARD,
-    standard: INVALID_STANDARD,
-    revoke: INVALID_STANDARD,
-    foreign: INVALID_STANDARD,
-    revokeOwn: "ends",
-    revokeOther: "no effect",
-    introspectOwn: "active",
-    introspectApi: "inactive",
-    introspectOther: "inactive",
-  },
-  apiOpaque: {
-    documented: INVALID,
-    standard: INVALID_STANDARD,
-    revoke: INVALID,
-    foreign: INVALID_STANDARD,
-    revokeOwn: "ends",
-    revokeOther: "no effect",
-    introspectOwn: "inactive",
-    introspectApi: "active",
-    introspectOther: "inactive",
-  },
-  apiJwt: {
-    documented: INVALID,
-    standard: INVALID_STANDARD,
-    revoke: INVALID,
-    foreign: INVALID_STANDARD,
-    revokeOwn: UNSUPPORTED,
-    revokeOther: UNSUPPORTED,
-    introspectOwn: "inactive",
-    introspectApi: "inactive",
-    introspectOther: "inactive",
-  },
-  boundOpaque: {
-    documented: INVALID_STANDARD,
-    standard: INVALID_STANDARD,
-    revoke: INVALID_STANDARD,
-    foreign: INVALID_STANDARD,
-    revokeOwn: "ends",
-    revokeOther: "no effect",
-    introspectOwn: "inactive",
-    introspectApi: "active",
-    introspectOther: "inactive",
-  },
-  boundJwt: {
-    documented: INVALID_STANDARD,
-    standard: INVALID_STANDARD,
-    revoke: INVALID_STANDARD,
-    foreign: INVALID_STANDARD,
-    revokeOwn: UNSUPPORTED,
-    revokeOther: UNSUPPORTED,
-    introspectOwn: "inactive",
-    introspectApi: "inactive",
-    introspectOther: "inactive",
-  },
-  machineOpaque: {
-    documented: INVALID_STANDARD,
-    standard: INVALID_STANDARD,
-    revoke: INVALID_STANDARD,
-    foreign: INVALID_STANDARD,
-    revokeOwn: "ends",
-    revokeOther: "no effect",
-    introspectOwn: "inactive",
-    introspectApi: "active",
-    introspectOther: "inactive",
-  },
-  machineJwt: {
-    documented: INVALID_STANDARD,
-    standard: INVALID_STANDARD,
-    revoke: INVALID_STANDARD,
-    foreign: INVALID_STANDARD,
-    revokeOwn: UNSUPPORTED,
-    revokeOther: UNSUPPORTED,
-    introspectOwn: "inactive",
-    introspectApi: "inactive",
-    introspectOther: "inactive",
-  },
-  refresh: {
-    documented: INVALID,
-    standard: INVALID_STANDARD,
-    revoke: INVALID,
-    foreign: INVALID_STANDARD,
-    revokeOwn: "ends its family",
-    revokeOther: "no effect",
-    introspectOwn: "active",
-    introspectApi: "inactive",
-    introspectOther: "inactive",
-  },
-  id: {
-    documented: INVALID,
-    standard: INVALID_STANDARD,
-    revoke: INVALID,
-    foreign: INVALID_STANDARD,
-    revokeOwn: "no effect",
-    revokeOther: "no effect",
-    introspectOwn: "inactive",
-    introspectApi: "inactive",
-    introspectOther: "inactive",
-  },
-  device: {
-    documented: INVALID_STANDARD,
-    standard: INVALID_STANDARD,
-    revoke: INVALID_STANDARD,
-    foreign: INVALID_STANDARD,
-    revokeOwn: "no effect",
-    revokeOther: "no effect",
-    introspectOwn: "401 invalid_client",
-    introspectApi: "inactive",
-    introspectOther: "inactive",
-  },
+  user: row("opens", "opens", "ends", "401", "ends", "no effect", "active", "inactive", "inactive"),
+  bound: row("400", "401", "400", "401", "ends", "no effect", "active", "inactive", "inactive"),
+  boundElsewhere: row("401", "401", "401", "401", "ends", "no effect", "active", "inactive", "inactive"),
+  apiOpaque: row("400", "401", "400", "401", "ends", "no effect", "inactive", "active", "inactive"),
+  apiJwt: row("400", "401", "400", "401", UNSUPPORTED, UNSUPPORTED, "inactive", "inactive", "inactive"),
+  boundOpaque: row("401", "401", "401", "401", "ends", "no effect", "inactive", "active", "inactive"),
+  boundJwt: row("401", "401", "401", "401", UNSUPPORTED, UNSUPPORTED, "inactive", "inactive", "inactive"),
+  machineOpaque: row("401", "401", "401", "401", "ends", "no effect", "inactive", "active", "inactive"),
+  machineJwt: row("401", "401", "401", "401", UNSUPPORTED, UNSUPPORTED, "inactive", "inactive", "inactive"),
+  refresh: row("400", "401", "400", "401", "ends its family", "no effect", "active", "inactive", "inactive"),
+  id: row("400", "401", "400", "401", "no effect", "no effect", "inactive", "inactive", "inactive"),
+  device: row("401", "401", "401", "401", "no effect", "no effect", NO_CLIENT, "inactive", "inactive"),
 };
