@@ -1,6 +1,6 @@
 /** What the documents of clients that nobody has registered may say, and at which addresses they may be. */
 import { describe, expect, it } from "@jest/globals";
-import { readDocument } from "../../accounts/documents/document.ts";
+import { readDocument, requireKeepable } from "../../accounts/documents/document.ts";
 import { documentAddressProblem } from "../../config/clients.ts";
 import { problemsIn, problemsWith } from "../config/refusals.ts";
 
@@ -118,6 +118,17 @@ describe("a document", () => {
       [],
     );
     expect(read).toEqual({ name: `A Tool ${"x".repeat(53)}`, redirect_uris: DOCUMENT.redirect_uris });
+  });
+
+  it("has twenty addresses at most, and a copy of 16 KiB [D-DOC-3]", () => {
+    const redirect_uris = Array.from({ length: 21 }, (_each, index) => `http://127.0.0.1/${index}`);
+    expect(readDocument(CLIENT, { ...DOCUMENT, redirect_uris }, []).redirect_uris).toEqual(
+      redirect_uris.slice(0, 20),
+    );
+    const long = redirect_uris.map((each) => `${each}/${"x".repeat(1_000)}`);
+    expect(() => requireKeepable({ redirect_uris: long.slice(0, 20) })).toThrow(
+      expect.objectContaining({ fault: "size" }),
+    );
   });
 
   it("can't end the quotation marks around its name [D-DOC-41]", () => {
