@@ -268,25 +268,31 @@ describe("the list", () => {
   });
 });
 
-it("strangers make it ask 300 addresses in an hour, however many hosts and networks they have [D-DOC-105]", async () => {
-  answered = 404;
-  const ask = (index: number): Promise<Asked> =>
-    stage.documents.ask(`https://flood${index}.example.net/c.json`, {
-      sub: async () => undefined,
-      address: `198.51.${index >> 8}.${index & 255}`,
-    });
-  const kinds: string[] = [];
-  for (let index = 0; index < 310; index += 1) kinds.push((await ask(index)).kind);
-  // Others of this file have asked in this hour, too.
-  expect(kinds.indexOf("wait")).toBeGreaterThan(250);
-  expect(kinds.slice(300)).toEqual(Array.from({ length: 10 }, () => "wait"));
-  // A copy that counts, and an account that is signed in, go on.
-  await keep(ADDRESS);
-  const asker = { sub: async () => undefined, address: "198.51.100.1" };
-  expect((await stage.documents.ask(ADDRESS, asker)).kind).toBe("client");
-  stage.clock.advance(3_601);
-  expect((await ask(400)).kind).toBe("fault");
-});
+it.each([
+  ["strangers", () => undefined],
+  ["signed-in accounts", (index: number) => `account${index}`],
+])(
+  "%s make it ask 300 addresses in an hour, however many hosts and networks they have [D-DOC-105]",
+  async (_who, subOf) => {
+    answered = 404;
+    const ask = (index: number): Promise<Asked> =>
+      stage.documents.ask(`https://flood${index}.example.net/c.json`, {
+        sub: async () => subOf(index),
+        address: `198.51.${index >> 8}.${index & 255}`,
+      });
+    const kinds: string[] = [];
+    for (let index = 0; index < 310; index += 1) kinds.push((await ask(index)).kind);
+    // Others of this file have asked in this hour, too.
+    expect(kinds.indexOf("wait")).toBeGreaterThan(250);
+    expect(kinds.slice(300)).toEqual(Array.from({ length: 10 }, () => "wait"));
+    // A copy that counts goes on.
+    await keep(ADDRESS);
+    const asker = { sub: async () => undefined, address: "198.51.100.1" };
+    expect((await stage.documents.ask(ADDRESS, asker)).kind).toBe("client");
+    stage.clock.advance(3_601);
+    expect((await ask(400)).kind).toBe("fault");
+  },
+);
 
 describe("the daily look at documents", () => {
   const { signal } = new AbortController();
