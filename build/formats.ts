@@ -1,5 +1,5 @@
 /** The formats of the storage: the tables of `docs/upgrading.md`, and the file that `doctor --against` of other versions reads. */
-import type { PublishedFormats } from "../cli/doctor/published-formats.ts";
+import type { PublishedFormats } from "../cli/doctor/upgrade-checks.ts";
 import { packageVersion } from "../core/package-version.ts";
 import { NEEDED_NODE } from "../core/node-version.ts";
 import { currentFormat, formerFormat, STORAGE_FORMATS } from "../core/storage-formats.ts";

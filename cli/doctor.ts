@@ -8,8 +8,7 @@ import { type Check, type CheckId, CHECKS, type Finding, finding, sentence } fro
 import { type LocalSubject, localChecks } from "./doctor/local-checks.ts";
 import { noAnswer, serverChecks, type ServerSubject } from "./doctor/server-checks.ts";
 import { storageChecks } from "./doctor/storage-checks.ts";
-import { readPublished } from "./doctor/published-formats.ts";
-import { upgradeFindings } from "./doctor/upgrade-checks.ts";
+import { readPublished, upgradeFindings } from "./doctor/upgrade-checks.ts";
 import type { Run, CommandContext } from "./program/command.ts";
 import { FAILED, misused, UNREACHABLE } from "./program/command-failure.ts";
 import { adviceFor } from "./program/fault-advice.ts";

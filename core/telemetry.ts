@@ -73,7 +73,7 @@ export interface Telemetry {
   storeCall(call: StoreCall): void;
   /** As `storeCall`. */
   hashed(timing: Hashing): void;
-  /** Begins a trace, however the delivery came about. */
+  /** Starts a trace of its own, whatever caused the delivery. */
   delivery(host: string, port: string | number): DeliverySpan;
   /** Counts for both. */
   counted(metric: MetricDeclaration, own: Counted): Counted;
@@ -91,7 +91,7 @@ const NAME = "sign-in-service";
 const METHODS: ReadonlySet<string> = new Set(
   "GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH".split(" "),
 );
-/** W3C Trace Context, version 00 alone: nothing is known of another one. */
+/** W3C Trace Context, version 00 only: later versions may have another form. */
 const TRACEPARENT = /^00-(?!0{32})([\da-f]{32})-(?!0{16})([\da-f]{16})-([\da-f]{2})$/;
 
 /** @returns `undefined` for a malformed one, and for several, which Node joins. No `tracestate` is taken. */
@@ -110,7 +110,7 @@ function settings({ name, help }: MetricDeclaration): { readonly description: st
   return { description: help, ...(name.endsWith("_seconds") && { unit: "s" }) };
 }
 
-/** The time, as spans have it. */
+/** Milliseconds since the epoch, in fractions, as spans need them. */
 function nowMs(): number {
   return performance.timeOrigin + performance.now();
 }
@@ -156,7 +156,7 @@ export async function openTelemetry(onWarning: (text: string) => void): Promise<
     span.setStatus({ code: SpanStatusCode.ERROR });
   }
 
-  /** What has just ended, as a span of the running request. */
+  /** Adds work that has just ended as a span of the running request. */
   function add(
     name: string,
     details: {

@@ -44,7 +44,7 @@ export interface NotificationReceiverOptions {
   readonly seen?: SeenNotifications;
   /** The only path to answer; requests for others fall through. Default: every path. */
   readonly path?: string;
-  /** Gets what the handler threw, after which the response is 503. Default: the `error` event of Koa; elsewhere a warning of the process, which Node prints. */
+  /** Called with what the handler threw; the response is 503. Default: the `error` event of Koa, or else `process.emitWarning`. */
   readonly onError?: (error: Error) => void;
   /** Milliseconds since the epoch. Default: the system's clock. */
   readonly now?: () => number;
@@ -110,7 +110,7 @@ function createOnce({
   };
 }
 
-/** A request, with what is needed of it. */
+/** The parts of a request that the receiver reads. */
 export interface Incoming {
   readonly method: string;
   readonly path: string;
@@ -164,7 +164,7 @@ function checkCredentials(all: readonly ReceiverCredentials[]): void {
     });
 }
 
-/** Answers requests. `undefined` is for somebody else: the path is another one. */
+/** Answers a request, or returns `undefined` if it is for another path. */
 export type Receive = (request: Incoming, onError: (error: Error) => void) => Promise<Answer | undefined>;
 
 /**

@@ -1,4 +1,4 @@
-/** The receiver as what frameworks take: a middleware of Koa, a listener of Node.js and Express, a handler of Web requests. */
+/** The receiver for each kind of framework: a Koa middleware, a listener for Node.js and Express, a handler of Web requests. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createReceive, type NotificationReceiverOptions } from "./receive.ts";
 import { InvalidNotification } from "./verify.ts";
@@ -47,7 +47,7 @@ async function bodyOf(request: IncomingMessage, rawBody: unknown): Promise<strin
   return readStream(request);
 }
 
-/** The same of a request of the Web. */
+/** The same for a Web `Request`. */
 async function webBodyOf(request: Request): Promise<Uint8Array> {
   if (request.bodyUsed) throw new TypeError("the receiver must come before whatever reads the body");
   const chunks: Uint8Array[] = [];
@@ -65,7 +65,7 @@ async function webBodyOf(request: Request): Promise<Uint8Array> {
   return Buffer.concat(chunks);
 }
 
-/** What is used of the context of Koa. */
+/** The parts of a Koa context that the receiver uses. */
 interface KoaContext {
   readonly req: IncomingMessage;
   readonly request: object;
@@ -157,7 +157,7 @@ export function notificationListener(
 }
 
 /**
- * The same for requests of the Web, as route handlers of Next.js, Hono, Deno and others have them. Requests for another path get 404.
+ * The same for Web requests, such as in route handlers of Next.js, Hono and Deno. Requests for another path get 404.
  * @throws InvalidArgument for wrong options.
  */
 export function notificationHandler(

@@ -351,7 +351,7 @@ export const SETTINGS = {
     stored: "if set",
   },
   /**
-   * `fapi2`: the client keeps to the FAPI 2.0 Security Profile. It needs keys, works at the `openid` deployment only, and stays so. See
+   * `fapi2`: holds the client to the FAPI 2.0 Security Profile. It needs keys, works only at the `openid` deployment, and can't be changed. See
    * [Clients with high security](high-security.md#fapi-20). Default: none.
    */
   profile: {

@@ -3,9 +3,9 @@ import type { Client } from "pg";
 import type { PostgresAddress, PostgresHost } from "../../config/postgresql-address.ts";
 import { sqlState } from "./faults.ts";
 
-/** How long the others have to answer after one that can be used. A host that is gone must not cost a request its time. */
+/** How long to wait for the other hosts once one can be used. A dead host must not use up the time of a request. */
 const GRACE_MS = 500;
-/** Requests that fail look for another host, but not each of them. */
+/** Failing requests trigger a look for another host, at most once in this time. */
 const MIN_INTERVAL_MS = 250;
 
 /** What a server says about itself. */
@@ -93,7 +93,7 @@ export class Hosts {
     return this.#isLost;
   }
 
-  /** Asks all hosts, at the same time, and sets `current`. It stays if none can be used. */
+  /** Asks all hosts in parallel and updates `current`, which stays as it is if no host can be used. */
   async look(): Promise<void> {
     if (performance.now() - this.#lookedAt < MIN_INTERVAL_MS) return;
     this.#looking ??= this.#look().finally(() => {

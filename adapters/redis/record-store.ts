@@ -186,7 +186,7 @@ function createStore(
   const runOnce = (text: Script, values: readonly string[], now: number = clock.now()): Promise<unknown> =>
     connection.run(text, declared, [prefix, String(now), ...values]);
 
-  /** Runs a script that may run twice, and waits a moment while the primary changes. */
+  /** Runs a script that is safe to repeat. Tries again for a moment while the primary changes. */
   async function run(text: Script, values: readonly string[], now?: number): Promise<unknown> {
     const end = performance.now() + MOVING_LIMIT_MS;
     for (;;) {

@@ -68,14 +68,14 @@ const SHAPE = [
   0.64, 0.6, 0.45, 0.25, 0.12,
 ];
 
-/** The share of each hour, on a steeper curve. */
+/** The share of each hour of a day. A higher power makes the peak steeper. */
 function raised(power: number): readonly number[] {
   const values = SHAPE.map((value) => value ** power);
   const all = values.reduce((sum, value) => sum + value, 0);
   return values.map((value) => value / all);
 }
 
-/** The share of each hour. The higher the peak, the steeper the curve. */
+/** The share of each hour, with the given share in the busiest one. */
 function shares(peak: number): readonly number[] {
   let [low, high] = [0, 64];
   for (let step = 0; step < 50; step += 1) {
@@ -247,7 +247,7 @@ function ratesOf(inputs: Inputs, share: number): Readonly<Record<Event, number>>
   };
 }
 
-/** The share of some bytes that is not in memory. */
+/** The share of the data that does not fit into memory. */
 const outside = (bytes: number, memory: number): number => Math.max(0, 1 - memory / bytes);
 
 /** @throws Error for inputs that make no sense. */

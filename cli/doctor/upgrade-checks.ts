@@ -1,9 +1,72 @@
-/** The checks of `doctor --against`: whether this storage and configuration can go to another version. */
+/** `doctor --against`: reads what another version publishes about itself, and checks whether this storage and configuration can go to it. */
+import { readFile, stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { z } from "zod";
 import { packageVersion } from "../../core/package-version.ts";
 import { currentFormat } from "../../core/storage-formats.ts";
 import type { StoredFormat } from "../../records/formats/format.ts";
+import { misused } from "../program/command-failure.ts";
 import { type Finding, finding } from "./findings.ts";
-import { type PublishedFormats, unknownKeys } from "./published-formats.ts";
+
+/** `docs/formats.json` of a version. */
+const published = z.object({
+  /** Of the package. */
+  version: z.string().regex(/^\d{1,6}\.\d{1,6}\.\d{1,6}[\w.+-]{0,40}$/u),
+  /** The format that it writes. */
+  format: z.int().positive(),
+  reads: z.array(z.int().positive()).min(1).max(10),
+  /** How a storage of the format before gets there; `null` for the first format. */
+  path: z.enum(["expand and contract", "in one step"]).nullable(),
+  /** The oldest major version of Node.js that it runs on. */
+  node: z.int().positive(),
+  /** The paths of its keys, `*` for a name of one's own. */
+  configuration: z.array(z.string().max(400)).max(5_000),
+});
+
+export interface PublishedFormats extends z.output<typeof published> {}
+
+const MAX_BYTES = 1_000_000;
+
+/**
+ * @param place the folder of a package, its `package.json`, or the file itself.
+ * @throws CommandFailure with exit code 2 for anything else.
+ */
+export async function readPublished(place: string): Promise<PublishedFormats> {
+  const found = await stat(place).catch(() => undefined);
+  const folder = found?.isDirectory() === true ? place : dirname(place);
+  const isFile = found?.isFile() === true && basename(place) !== "package.json";
+  const file = isFile ? place : join(folder, "docs", "formats.json");
+  const size = (await stat(file).catch(() => undefined))?.size ?? Infinity;
+  const refused = misused(
+    `--against names no version of sign-in-service since 0.3.0: there is no usable ${file}`,
+  );
+  if (size > MAX_BYTES) throw refused;
+  try {
+    return published.parse(JSON.parse(await readFile(file, "utf8")));
+  } catch {
+    throw refused;
+  }
+}
+
+/** The keys of a configuration that another version doesn't have. */
+function unknownKeys(config: object, { configuration }: PublishedFormats): string[] {
+  const known = configuration.map((path) => path.split("."));
+  const unknown: string[] = [];
+  function look(value: unknown, path: readonly string[], fitting: readonly (readonly string[])[]): void {
+    // A leaf: its value is for the other version to check.
+    if (fitting.some((each) => each.length === path.length)) return;
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return;
+    for (const [key, child] of Object.entries(value)) {
+      const below = [...path, key];
+      const exact = fitting.filter((each) => each[path.length] === key);
+      const fits = exact.length > 0 ? exact : fitting.filter((each) => each[path.length] === "*");
+      if (fits.length === 0) unknown.push(below.join("."));
+      else if (child !== undefined) look(child, below, fits);
+    }
+  }
+  look(config, [], known);
+  return unknown;
+}
 
 interface UpgradeSubject {
   readonly to: PublishedFormats;

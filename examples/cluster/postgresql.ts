@@ -110,7 +110,7 @@ async function run({ folder, as }: Programs, program: string, args: readonly str
   }
 }
 
-/** Brings the data of a server into the state in which it may start: as it is, new, or as a copy of the other one. */
+/** Makes the data of a server ready to start: keeps it, creates it, or copies it from the other server. */
 async function prepare(found: Programs, own: Member, other: Member): Promise<void> {
   const hasData = existsSync(join(own.data, "PG_VERSION"));
   const isStandby = existsSync(join(own.data, "standby.signal"));
@@ -120,7 +120,7 @@ async function prepare(found: Programs, own: Member, other: Member): Promise<voi
     await run(found, "initdb", ["-D", own.data, "-U", "postgres", "-A", "trust"]);
     return;
   }
-  // Nobody takes its place by itself: for as long as that takes, it is down.
+  // Nothing promotes the other server automatically, so this one waits until somebody does.
   while (!(await isPrimary(other))) await pause(100);
   rmSync(own.data, { recursive: true, force: true });
   await run(found, "pg_basebackup", ["-d", urlOf(other), "-D", own.data, "-R", "-c", "fast", "-X", "stream"]);

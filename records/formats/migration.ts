@@ -12,7 +12,7 @@ import { listProcesses, type StoredProcess } from "./processes.ts";
 import { FORMAT_KNOWN_MS, TranslatedStore } from "./translated-store.ts";
 
 const PAGE = 100;
-/** A commit that began just before its process learned of the new format has ended by then. */
+/** The longest that a commit runs. One that a server began in the old format is over by then. */
 const COMMIT_MS = 5_000;
 
 /** A store that has to be migrated. */
@@ -59,7 +59,7 @@ const changesIn = (stores: Stores, store: Stores["storage"]): readonly KindChang
 const isLeft = (stored: StoredFormat | undefined): stored is StoredFormat =>
   stored !== undefined && (stored.format !== currentFormat().format || stored.from !== undefined);
 
-/** What is to be done. It reads all records that change. */
+/** Plans the migration: counts the records to rewrite, and finds the processes in the way. Writes nothing. */
 export async function planMigration(
   stores: Stores,
   { clock, signal, onProgress }: MigrationRun,

@@ -1,6 +1,6 @@
 /**
  * A store in the format of this version, whichever of its two formats it has: what is read is in this version's own, and what is written
- * is in the format that the store has now. It looks at that often, so that no process writes in a format that the store has left.
+ * is in the format that the store has now. The format is looked up every two seconds, so that no process writes in one that the store has left.
  */
 import type {
   Commit,
@@ -28,7 +28,7 @@ export class FormatLeft extends StorageUnavailable {}
 
 const asValue = ({ value }: { readonly value: object }): StoredValue => value as StoredValue;
 
-/** The record as the version before writes it, which may look for entries that this version has no more. */
+/** The record as the version before writes it, with the index entries that only that version reads. */
 function former(record: RecordData, { downgrade, formerIndex }: KindChange): RecordData {
   const value = downgrade(asValue(record));
   const index: IndexEntry[] = [...(record.index ?? [])];
@@ -60,7 +60,7 @@ export class TranslatedStore implements RecordStore {
     this.#timer = setInterval(() => void this.look().catch(() => undefined), FORMAT_INTERVAL_MS).unref();
   }
 
-  /** Looks which format the store has. */
+  /** Reads which format the store has. */
   look(): Promise<void> {
     this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
     return this.#looking;

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "@jest/globals";
-import type { PublishedFormats } from "../../cli/doctor/published-formats.ts";
+import type { PublishedFormats } from "../../cli/doctor/upgrade-checks.ts";
 import { STORAGE_FORMAT, type StoredFormat } from "../../records/formats/format.ts";
 import { doctor, folder, write } from "./doctor-stage.ts";
 import { here } from "./here.ts";

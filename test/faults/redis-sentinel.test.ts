@@ -50,7 +50,7 @@ it("a primary that is killed: the next one takes over, and what was acknowledged
   await throughFault(stage, async () => {
     await old.kill();
     await newPrimary(old);
-    await old.start("--replicaof", `127.0.0.1 ${(await group.primary()).port}`);
+    await old.start(["--replicaof", `127.0.0.1 ${(await group.primary()).port}`]);
     await bothServe();
   });
 });
@@ -61,7 +61,7 @@ it("the queue on a primary that is killed wakes workers on the next one [D-REDIS
     await old.kill();
     await newPrimary(old);
   });
-  await old.start("--replicaof", `127.0.0.1 ${(await group.primary()).port}`);
+  await old.start(["--replicaof", `127.0.0.1 ${(await group.primary()).port}`]);
 });
 
 it("a primary that hangs, and wakes up when another has taken over [D-REDIS-1]", async () => {

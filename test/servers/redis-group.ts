@@ -1,5 +1,5 @@
 /** Several Redis processes that replace a primary which is lost: with sentinels, or as a cluster. */
-import { spawn, execFile, type ChildProcess } from "node:child_process";
+import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,20 +7,13 @@ import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
 import { Redis } from "ioredis";
 import { freePorts } from "../examples/processes.ts";
-import { standStill } from "./stand-still.ts";
+import { type RedisProcess, redisProcess } from "./redis.ts";
 
 /** One process. */
-export interface RedisNode {
+export interface RedisNode extends RedisProcess {
   readonly port: number;
   /** A connection of the test's own. */
   readonly client: Redis;
-  /** SIGKILL. */
-  kill(): Promise<void>;
-  /** @param more options of this start. */
-  start(...more: string[]): Promise<void>;
-  /** SIGSTOP, and SIGCONT. */
-  pause(): void;
-  resume(): void;
   close(): Promise<void>;
 }
 
@@ -39,44 +32,17 @@ async function startNode(
     retryStrategy: () => 50,
   });
   client.on("error", () => undefined);
-  let child: ChildProcess | undefined;
-  async function start(...more: string[]): Promise<void> {
-    const own = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder];
-    const started = spawn("redis-server", [...options, ...own, ...more], {
-      stdio: ["ignore", "pipe", "ignore"],
-    });
-    child = started;
-    let said = "";
-    await new Promise<void>((resolve, reject) => {
-      started.once("error", reject);
-      started.once("close", () => reject(new Error(`redis-server ended: ${said}`)));
-      started.stdout.on("data", (text: Buffer) => {
-        said += text.toString();
-        if (/Ready to accept connections|Sentinel ID is/u.test(said)) resolve();
-      });
-    });
-  }
-  async function kill(): Promise<void> {
-    const ending = child;
-    child = undefined;
-    if (ending === undefined) return;
-    await new Promise((resolve) => {
-      ending.once("exit", resolve);
-      ending.kill("SIGKILL");
-    });
-  }
-  await start();
+  const own = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder];
+  const process = redisProcess([...options, ...own]);
+  await process.start();
   await client.connect();
   return {
+    ...process,
     port,
     client,
-    kill,
-    start,
-    pause: () => child?.pid !== undefined && standStill(child.pid),
-    resume: () => void child?.kill("SIGCONT"),
     async close() {
       client.disconnect();
-      await kill();
+      await process.kill();
     },
   };
 }

@@ -7,16 +7,53 @@ import { Redis } from "ioredis";
 import { freePorts } from "../examples/processes.ts";
 import { standStill } from "./stand-still.ts";
 
-export interface OwnRedis {
+/** A process that can be killed and started again. */
+export interface RedisProcess {
+  /** @param more options of this start. */
+  start(more?: readonly string[]): Promise<void>;
+  /** SIGKILL. */
+  kill(): Promise<void>;
+  /** SIGSTOP, like a machine that hangs: connections stay open, and data that is sent to it waits. */
+  pause(): void;
+  resume(): void;
+}
+
+/** @param options for redis-server. */
+export function redisProcess(options: readonly string[]): RedisProcess {
+  let child: ChildProcess | undefined;
+  return {
+    async start(more = []) {
+      const started = spawn("redis-server", [...options, ...more], { stdio: ["ignore", "pipe", "ignore"] });
+      child = started;
+      let said = "";
+      await new Promise<void>((resolve, reject) => {
+        started.once("error", reject);
+        started.once("close", () => reject(new Error(`redis-server ended: ${said}`)));
+        started.stdout.on("data", (text: Buffer) => {
+          said += text.toString();
+          if (/Ready to accept connections|Sentinel ID is/u.test(said)) resolve();
+        });
+      });
+    },
+    async kill() {
+      const ending = child;
+      child = undefined;
+      if (ending === undefined) return;
+      await new Promise((resolve) => {
+        ending.once("exit", resolve);
+        ending.kill("SIGKILL");
+      });
+    },
+    pause: () => child?.pid !== undefined && standStill(child.pid),
+    resume: () => void child?.kill("SIGCONT"),
+  };
+}
+
+export interface OwnRedis extends Pick<RedisProcess, "start" | "pause" | "resume"> {
   readonly url: string;
   readonly client: Redis;
   /** Ends it; all its data is lost. */
   stop(): Promise<void>;
-  /** @param more options of this start. */
-  start(more?: readonly string[]): Promise<void>;
-  /** Suspends the process, like a machine that hangs: connections stay open, and data that is sent to it waits. */
-  pause(): void;
-  resume(): void;
   close(): Promise<void>;
 }
 
@@ -27,35 +64,11 @@ export async function openOwnRedis(options: readonly string[] = []): Promise<Own
   const url = `redis://127.0.0.1:${port}`;
   const client = new Redis(url, { lazyConnect: true, maxRetriesPerRequest: null, retryStrategy: () => 20 });
   client.on("error", () => undefined);
-  let child: ChildProcess | undefined;
-  async function start(more: readonly string[] = []): Promise<void> {
-    // As a cluster it would also listen at `port + 10000`, which the system may have given to a connection.
-    const ports = ["--port", String(port), "--cluster-port", String(port + 1)];
-    const where = [...ports, "--bind", "127.0.0.1", "--dir", folder];
-    const how = ["--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"];
-    const started = spawn("redis-server", [...where, ...how, ...options, ...more], {
-      stdio: ["ignore", "pipe", "ignore"],
-    });
-    child = started;
-    let said = "";
-    await new Promise<void>((resolve, reject) => {
-      started.once("error", reject);
-      started.once("close", () => reject(new Error(`redis-server ended: ${said}`)));
-      started.stdout.on("data", (text: Buffer) => {
-        said += text.toString();
-        if (said.includes("Ready to accept connections")) resolve();
-      });
-    });
-  }
-  async function stop(): Promise<void> {
-    const ending = child;
-    child = undefined;
-    if (ending === undefined) return;
-    await new Promise((resolve) => {
-      ending.once("exit", resolve);
-      ending.kill("SIGKILL");
-    });
-  }
+  // As a cluster it would also listen at `port + 10000`, which the system may have given to a connection.
+  const ports = ["--port", String(port), "--cluster-port", String(port + 1)];
+  const where = [...ports, "--bind", "127.0.0.1", "--dir", folder];
+  const how = ["--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"];
+  const { start, kill: stop, pause, resume } = redisProcess([...where, ...how, ...options]);
   await start();
   await client.connect();
   return {
@@ -63,8 +76,8 @@ export async function openOwnRedis(options: readonly string[] = []): Promise<Own
     client,
     start,
     stop,
-    pause: () => child?.pid !== undefined && standStill(child.pid),
-    resume: () => void child?.kill("SIGCONT"),
+    pause,
+    resume,
     async close() {
       client.disconnect();
       await stop();

@@ -155,7 +155,7 @@ async function openSentinelArtifacts(): Promise<Part> {
     url: `${group.url}&replicas=1`,
     primary: () => group.primary(),
     follow: ({ client }, { port }) => client.replicaof("127.0.0.1", port),
-    restart: (lost, { port }) => lost.start("--replicaof", `127.0.0.1 ${port}`),
+    restart: (lost, { port }) => lost.start(["--replicaof", `127.0.0.1 ${port}`]),
   });
 }
 

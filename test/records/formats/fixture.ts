@@ -38,7 +38,7 @@ export const SIGNING_SECRET: string = `whsec_${Buffer.alloc(32, 31).toString("ba
 /** How a storage is written to files, and read from them. */
 export interface Ground {
   readonly config: Config;
-  /** Of an empty storage: fills it with what a fixture has. */
+  /** Fills an empty storage with the data of the fixture. */
   load(read: (name: string) => Buffer): Promise<void>;
   save(write: (name: string, content: Buffer) => void): Promise<void>;
   close(): Promise<void>;
