@@ -3,6 +3,7 @@ import { documentAddressProblem, type DocumentSettings } from "../../config/clie
 import type { ServiceEvents } from "../../core/events.ts";
 import { read } from "../../records/records.ts";
 import { DOCUMENT, documentId, type StoredDocument } from "../../records/directory/document-kinds.ts";
+import type { ClientRecord } from "../../records/directory/directory.ts";
 import type { AccountServices } from "../services.ts";
 import { DocumentRefused } from "./document.ts";
 import type { Asked, Asking, KeptDocuments } from "./documents.ts";
@@ -24,16 +25,28 @@ const PAGE = 200;
 type Services = Pick<AccountServices, "storage" | "events" | "clock" | "limits"> &
   Pick<AccountServices, "configuration">;
 
-/** What is done with what was fetched. */
-interface AskedCopies extends Pick<KeptDocuments, "client" | "isAllowed" | "keep"> {
-  readonly end: (url: string) => Promise<void>;
-  readonly isBlocked: (url: string) => Promise<boolean>;
+/** What is known of an address. */
+export interface KnownAddress {
+  readonly copy: StoredDocument | undefined;
+  /** Of the copy; `undefined` if it is blocked. */
+  readonly client: ClientRecord | undefined;
+  /** Whether the address or its origin is blocked. */
+  readonly isBlocked: boolean;
 }
+
+/** What is done with what was fetched. */
+interface AskedCopies extends Pick<KeptDocuments, "isAllowed" | "keep"> {
+  readonly end: (url: string) => Promise<void>;
+  readonly look: (url: string) => Promise<KnownAddress>;
+}
+
+const askedOf = (client: ClientRecord | undefined): Asked =>
+  client === undefined ? { kind: "unknown" } : { kind: "client", client };
 
 export function createAsking(
   { configuration, storage: { records }, events, clock, limits }: Services,
   settings: DocumentSettings,
-  { client, isAllowed, keep, end, isBlocked }: AskedCopies,
+  { isAllowed, keep, end, look }: AskedCopies,
   maxUnused = MAX_UNUSED,
 ): Asking {
   const fetchDocument = createFetching(configuration, settings);
@@ -43,15 +56,6 @@ export function createAsking(
   const running = new Map<string, Promise<Asked>>();
   const faults = new Map<string, { readonly until: number; readonly asked: Asked }>();
   const keysAt = new Map<string, number>();
-
-  const kept = async (url: string): Promise<StoredDocument | undefined> =>
-    (await records.find(DOCUMENT.ref(documentId(url))))?.value;
-
-  /** The client of the copy that is kept now. */
-  async function known(url: string): Promise<Asked> {
-    const found = await client(url);
-    return found === undefined ? { kind: "unknown" } : { kind: "client", client: found };
-  }
 
   /** Remembers a fault for a minute; the oldest gives way. */
   function remember(url: string, asked: Asked): Asked {
@@ -68,7 +72,7 @@ export function createAsking(
       note(url, "success");
       await keep(url, content, { fresh_until: Math.floor(clock.now()) + freshMs });
       faults.delete(url);
-      return await known(url);
+      return askedOf((await look(url)).client);
     } catch (error) {
       if (!(error instanceof DocumentRefused || error instanceof DocumentUnavailable)) throw error;
       note(url, error instanceof DocumentRefused ? "refused" : "unavailable");
@@ -116,12 +120,12 @@ export function createAsking(
   return {
     async ask(url, { sub, address }) {
       if (documentAddressProblem(url) !== undefined || !isAllowed(url)) return { kind: "unknown" };
-      const copy = await kept(url);
-      if (copy !== undefined && copy.fresh_until > clock.now()) return known(url);
+      const { copy, client, isBlocked } = await look(url);
+      if (copy !== undefined && copy.fresh_until > clock.now()) return askedOf(client);
       const fault = faults.get(url);
       if (fault !== undefined && fault.until > clock.now()) return fault.asked;
       if (running.has(url)) return fetchOnce(url);
-      if (await isBlocked(url)) return { kind: "unknown" };
+      if (isBlocked) return { kind: "unknown" };
       const isNamed = settings.allow !== "any" && settings.allow.includes(url);
       if (copy === undefined && !isNamed) {
         const { origin } = new URL(url);
@@ -135,7 +139,7 @@ export function createAsking(
       const now = clock.now();
       for (const [each, at] of keysAt) if (at + KEYS_MS <= now) keysAt.delete(each);
       if (keysAt.has(url) || !isAllowed(url)) return false;
-      const copy = await kept(url);
+      const { copy } = await look(url);
       if (copy?.jwks === undefined || copy.fetched_at + KEYS_MS > now) return false;
       keysAt.set(url, now);
       return (await fetchOnce(url)).kind === "client";

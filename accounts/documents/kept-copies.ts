@@ -15,7 +15,7 @@ import {
   type StoredDocumentBlock,
 } from "../../records/directory/document-kinds.ts";
 import { redirectKind } from "./document.ts";
-import { createAsking } from "./asking.ts";
+import { createAsking, type KnownAddress } from "./asking.ts";
 import type { Documents, KeptDocuments } from "./documents.ts";
 import { putRemoval } from "../access-cleanup.ts";
 import type { AccountServices } from "../services.ts";
@@ -93,11 +93,17 @@ export function createDocuments(services: Services, settings: DocumentSettings):
     lifetimes.authorizationCode +
     Math.min(lifetimes.refreshToken, MAX_REFRESH_SECONDS);
 
-  async function isBlocked(url: string): Promise<boolean> {
-    const decisions = await records.get<[StoredDocumentBlock, StoredDocumentBlock]>(
-      decisionsOn({ url, origin: new URL(url).origin }),
-    );
-    return decisions.some((each) => isBlocking(each?.value));
+  /** What is known of an address, in one read. */
+  async function look(url: string): Promise<KnownAddress> {
+    const refs = [DOCUMENT.ref(documentId(url)), ...decisionsOn({ url, origin: new URL(url).origin })];
+    const [copy, ...found] =
+      await records.get<[StoredDocument, StoredDocumentBlock, StoredDocumentBlock]>(refs);
+    const decisions = found.map((each) => each?.value);
+    return {
+      copy: copy?.value,
+      client: copy && inForce(copy.value, decisions),
+      isBlocked: decisions.some(isBlocking),
+    };
   }
 
   /** Ends the client of a copy: whoever holds a code or a token of it holds nothing. */
@@ -136,19 +142,8 @@ export function createDocuments(services: Services, settings: DocumentSettings):
           decisions.map((each) => each?.value),
         );
       }
-      if (!URL.canParse(clientId)) return undefined;
-      const origin = originOf(clientId);
-      if (origin === undefined || !kept.isAllowed(clientId)) return undefined;
-      const refs = [DOCUMENT.ref(documentId(clientId)), ...decisionsOn({ url: clientId, origin })];
-      const [document, ...decisions] =
-        await records.get<[StoredDocument, StoredDocumentBlock, StoredDocumentBlock]>(refs);
-      return (
-        document &&
-        inForce(
-          document.value,
-          decisions.map((each) => each?.value),
-        )
-      );
+      if (!URL.canParse(clientId) || !kept.isAllowed(clientId)) return undefined;
+      return (await look(clientId)).client;
     },
 
     shown({ document }, address) {
@@ -245,5 +240,5 @@ export function createDocuments(services: Services, settings: DocumentSettings):
       });
     },
   };
-  return { ...kept, ...createAsking(services, settings, { ...kept, end, isBlocked }) };
+  return { ...kept, ...createAsking(services, settings, { ...kept, end, look }) };
 }

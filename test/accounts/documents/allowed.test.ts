@@ -330,7 +330,7 @@ describe("the daily look at documents", () => {
     const asking = createAsking(
       { configuration, storage, clock, limits: nothing, events: { emit: () => undefined } as never },
       { allow: "any", schemes: [] },
-      { ...documents, end: nothing, isBlocked: async () => false },
+      { ...documents, end: nothing, look: nothing },
       2,
     );
     await asking.refreshDue(signal);
