@@ -10,12 +10,12 @@ import { standStill } from "./stand-still.ts";
 /** A process that can be killed and started again. */
 export interface RedisProcess {
   /** @param more options of this start. */
-  start(more?: readonly string[]): Promise<void>;
+  readonly start: (more?: readonly string[]) => Promise<void>;
   /** SIGKILL. */
-  kill(): Promise<void>;
+  readonly kill: () => Promise<void>;
   /** SIGSTOP, like a machine that hangs: connections stay open, and data that is sent to it waits. */
-  pause(): void;
-  resume(): void;
+  readonly pause: () => void;
+  readonly resume: () => void;
 }
 
 /** @param options for redis-server. */
