@@ -102,9 +102,12 @@ export function useOf({ format, from }: StoredFormat): FormatUse {
   return from !== undefined && path === "in one step" ? "migrate" : "use";
 }
 
-/** Whether a backup of a storage in this format can be restored. */
+/**
+ * Whether a backup of a storage in this format can be restored: also one that would have to be migrated, because a restore writes every
+ * record in the format of this version.
+ */
 export function isReadable(stored: StoredFormat): boolean {
-  return ["use", "before"].includes(useOf(stored));
+  return ["use", "before", "migrate"].includes(useOf(stored));
 }
 
 /** For operators: why a store can't be used. */

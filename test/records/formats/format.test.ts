@@ -1,7 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, it } from "@jest/globals";
-import { currentFormat } from "../../../core/storage-formats.ts";
-import { STORAGE_FORMAT } from "../../../records/formats/format.ts";
+import {
+  currentFormat,
+  type FormatPath,
+  STORAGE_FORMATS,
+  type StorageFormat,
+} from "../../../core/storage-formats.ts";
+import { isReadable, STORAGE_FORMAT, useOf } from "../../../records/formats/format.ts";
 import { openRedis } from "../../../adapters/redis/record-store.ts";
 import type { RecordStore } from "../../../adapters/record-store.ts";
 import { openStorage, type Storage } from "../../../records/storage.ts";
@@ -75,3 +80,31 @@ for (const backend of BACKENDS)
       await store.close();
     });
   });
+
+/** Runs with a next format. Nothing else runs meanwhile, because it waits for nothing. */
+function withNext<T>(path: FormatPath, run: (next: number) => T): T {
+  const formats = STORAGE_FORMATS as StorageFormat[];
+  formats.push({ format: FORMAT + 1, since: "0.4.0", what: "planted", path, changes: [] });
+  try {
+    return run(FORMAT + 1);
+  } finally {
+    formats.pop();
+  }
+}
+
+describe("with a next format", () => {
+  it.each([
+    ["expand and contract", ["before", "use", "use"]],
+    ["in one step", ["migrate", "migrate", "use"]],
+  ] as const)("%s: a store of the one before, one between both, and one of the next", (path, uses) => {
+    withNext(path, (next) => {
+      const stores = [{ format: FORMAT }, { format: next, from: FORMAT }, { format: next }];
+      expect(stores.map(useOf)).toEqual(uses);
+      // Each minor version restores the backups of the one before.
+      expect(stores.map(isReadable)).toEqual([true, true, true]);
+      const others = [{ format: FORMAT - 1 }, { format: next + 1 }, { format: FORMAT, from: FORMAT - 1 }];
+      expect(others.map(useOf)).toEqual(["earlier", "later", "earlier"]);
+      expect(others.map(isReadable)).toEqual([false, false, false]);
+    });
+  });
+});
