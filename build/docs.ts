@@ -19,7 +19,6 @@ import {
   scalePage,
   securityPage,
 } from "./tables.ts";
-import { traceabilityPage } from "./traceability.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -54,7 +53,6 @@ export const pages: readonly Page[] = [
   scalePage,
   securityPage,
   seedPage,
-  traceabilityPage,
   upgradingPage,
   yourApplicationPage,
 ];

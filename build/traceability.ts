@@ -14,7 +14,6 @@ import {
 import { isIdentifier, isNoSubstitutionTemplateLiteral, isStringLiteral } from "typescript/unstable/ast";
 import { isTemplateExpression } from "typescript/unstable/ast";
 import type { Node } from "typescript/unstable/ast";
-import type { Page } from "./page.ts";
 import { parse, walk } from "./syntax.ts";
 import type { Files } from "./syntax.ts";
 import { readTree } from "./tree.ts";
@@ -101,37 +100,6 @@ export function unknown(
   return named.filter(([id]) => !known.has(id)).map(([id, file]) => `${file}: ${id}`);
 }
 
-/** Renders the page, with one table per section. */
-export function renderTraceability(
-  all: readonly Sentence[],
-  held: readonly Held[],
-  notYet: readonly string[],
-): string {
-  const lines = [
-    "# Traceability",
-    "",
-    "Every sentence of the interface and every decision that completes it, and the tests that hold it.",
-    "Written by `npm run docs` from `test/traceability/` and the titles of the tests.",
-  ];
-  for (const section of new Set(all.map((row) => row.section))) {
-    lines.push("", `## ${section}`, "", "| | Sentence | Held by |", "|---|---|---|");
-    for (const { id, sentence } of all.filter((row) => row.section === section)) {
-      const tests = held
-        .filter(({ ids }) => ids.includes(id))
-        .map(({ file, title }) => `${cell(file.replace(/^test\//, ""))} › ${cell(title)}`);
-      const none = notYet.includes(id) ? "not built yet" : "**no test**";
-      lines.push(`| ${id} | ${cell(sentence)} | ${tests.join("<br>") || none} |`);
-    }
-  }
-  return `${lines.join("\n")}\n`;
-}
-
-/** `docs/traceability.md`. */
-export const traceabilityPage: Page = {
-  file: "docs/traceability.md",
-  generate: () => renderTraceability(sentences(), findHeld(readTree(), listed()), later()),
-};
-
 /** The title of a call such as `it("…")`, `it.each(rows)("…")` or `describe("…")`. */
 function titleOf(node: Node): string | undefined {
   if (!isCallExpression(node)) return undefined;
@@ -154,11 +122,6 @@ function callsTest(callee: Node): boolean {
       : undefined;
   if (inner === undefined || !isPropertyAccessExpression(inner)) return false;
   return inner.name.text === "each" && callsTest(inner.expression);
-}
-
-/** Escapes text for a cell of a Markdown table. */
-function cell(text: string): string {
-  return text.replaceAll("|", "\\|").replaceAll("<", "&lt;").replaceAll(/\s+/g, " ").trim();
 }
 
 if (import.meta.main) {
