@@ -33,7 +33,7 @@ function rowsFor(noun: Noun): string[] {
     });
 }
 
-export const administrationPage: Page = pageWithTables("docs/administration.md", () => ({
+export const administrationPage: Page = pageWithTables("docs/operate/administration/reference.md", () => ({
   "all roles": [
     "| Operation | `viewer` | `support` | `administrator` | `deliveries` | Token limited to a service |",
     "| --- | --- | --- | --- | --- | --- |",

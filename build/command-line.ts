@@ -1,4 +1,4 @@
-/** `docs/command-line.md`: the text is written by hand, the reference of the commands is generated. */
+/** `docs/reference/command-line.md`: the text is written by hand, the reference of the commands is generated. */
 import type { Command, CommandTable, Described } from "../cli/program/command.ts";
 import { type Page, pageWithTables } from "./page.ts";
 
@@ -31,7 +31,7 @@ function chapter({ commands: all }: CommandTable, noun: string, about: string): 
   return [`## ${noun}`, sentence].concat(commands.map(section)).join("\n\n");
 }
 
-export const commandLinePage: Page = pageWithTables("docs/command-line.md", async () => {
+export const commandLinePage: Page = pageWithTables("docs/reference/command-line.md", async () => {
   // Loaded now, because they read the texts that have just been written.
   const { COMMANDS } = await import("../cli/commands.ts");
   const single = COMMANDS.commands.filter(({ words: [, verb] }) => verb === undefined).map(section);

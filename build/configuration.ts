@@ -1,5 +1,5 @@
 /**
- * `docs/configuration.md`, `docs/seed.md` and the JSON Schema of the configuration file: texts are written by hand, tables and
+ * `docs/reference/configuration.md`, `docs/reference/seed.md` and the JSON Schema of the configuration file: texts are written by hand, tables and
  * schema are generated from the schemas. What the keys of the configuration mean is in the comments of their interfaces.
  */
 import { z } from "zod";
@@ -108,7 +108,7 @@ function configurationTables(): Readonly<Record<string, string>> {
 }
 
 /** All keys of the configuration. */
-export const configurationPage: Page = pageWithTables("docs/configuration.md", configurationTables);
+export const configurationPage: Page = pageWithTables("docs/reference/configuration.md", configurationTables);
 
 /** A JSON Schema, as far as it is changed here. */
 interface JsonSchema {
@@ -189,7 +189,7 @@ function argumentsWith(rows: ClientRows) {
 }
 
 /** The keys of the configuration file: `port`, and the contents of a seed. */
-export const seedPage: Page = pageWithTables("docs/seed.md", () => ({
+export const seedPage: Page = pageWithTables("docs/reference/seed.md", () => ({
   "the file": keyTable(fileSchema, (leaf) => ({ variable: documentedVariable(leaf) })),
   ...argumentTables(CLIENT_ROWS),
 }));

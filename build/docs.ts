@@ -23,11 +23,11 @@ import {
 const ROOT = join(import.meta.dirname, "..");
 
 const otherLanguagesPage = pageWithFiles(
-  "docs/receiving-in-other-languages.md",
+  "docs/notifications/other-languages.md",
   ["py", "go"].map((ending) => `examples/receivers/receiver.${ending}`),
 );
 const yourApplicationPage = pageWithFiles(
-  "docs/your-application.md",
+  "docs/connect/your-application.md",
   ["express", "koa", "next"].map((name) => `examples/your-application/${name}.ts`),
 );
 

@@ -1,4 +1,4 @@
-/** `docs/events.md` and the published JSON Schema of account events, from their table. */
+/** `docs/notifications/events.md` and the published JSON Schema of account events, from their table. */
 import { z } from "zod";
 import {
   EVENT_ROWS,
@@ -55,7 +55,7 @@ export const eventsSchemaFile: Page = {
     )}\n`,
 };
 
-export const eventsPage: Page = pageWithTables("docs/events.md", () => {
+export const eventsPage: Page = pageWithTables("docs/notifications/events.md", () => {
   const rows = EVENT_TYPES.map((type) => {
     const { when, tells } = EVENT_ROWS.get(type)!;
     const members = Object.keys(tells).map((name) => `\`${name}\``);

@@ -1,4 +1,4 @@
-/** The formats of the storage: the tables of `docs/upgrading.md`, and the file that `doctor --against` of other versions reads. */
+/** The formats of the storage: the tables of `docs/operate/day-to-day/upgrading.md`, and the file that `doctor --against` of other versions reads. */
 import type { PublishedFormats } from "../cli/doctor/upgrade-checks.ts";
 import { packageVersion } from "../core/package-version.ts";
 import { NEEDED_NODE } from "../core/node-version.ts";
@@ -19,7 +19,7 @@ function together(row: number, earlier: number): string {
   return isNext ? "until `storage migrate`" : "no";
 }
 
-export const upgradingPage: Page = pageWithTables("docs/upgrading.md", () => ({
+export const upgradingPage: Page = pageWithTables("docs/operate/day-to-day/upgrading.md", () => ({
   formats: table(
     ["Format", "Since", "What is new", "From the one before"],
     STORAGE_FORMATS.map(({ format, since, what, path }) => [String(format), since, what, path ?? "–"]),

@@ -1,6 +1,6 @@
 /** A file in `docs/` that is generated from the code, so that it always matches. */
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join, relative } from "node:path";
 
 export interface Page {
   /** Path from the root of the project. */
@@ -24,6 +24,14 @@ export function withTable(document: string, name: string, table: string): string
   return `${before}${start}\n\n${table}\n\n${end}${after}`;
 }
 
+/** Declarations link from the root of the project, as in `](docs/connect/clients.md)`, because several pages show them. */
+function linksFrom(file: string, table: string): string {
+  return table.replaceAll(
+    /\]\(docs\/([^)]+)\)/g,
+    (_all, target: string) => `](${relative(dirname(file), `docs/${target}`)})`,
+  );
+}
+
 /** A page with handwritten text and generated tables. @param tables Name → table. */
 export function pageWithTables(
   file: string,
@@ -33,7 +41,7 @@ export function pageWithTables(
     file,
     generate: async () =>
       Object.entries(await tables()).reduce(
-        (document, [name, table]) => withTable(document, name, table),
+        (document, [name, table]) => withTable(document, name, linksFrom(file, table)),
         textOf(file),
       ),
   };

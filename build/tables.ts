@@ -35,7 +35,7 @@ function table(heads: readonly string[], rows: readonly (readonly string[])[]): 
   return [heads, heads.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 }
 
-export const auditPage: Page = pageWithTables("docs/audit.md", () => ({
+export const auditPage: Page = pageWithTables("docs/reference/audit.md", () => ({
   "all actions": table(
     ["Action", "Subject", "Means"],
     Object.entries(AUDIT_ACTIONS).map(([action, { about, means }]) => [
@@ -49,7 +49,7 @@ export const auditPage: Page = pageWithTables("docs/audit.md", () => ({
 const checkNames = Object.keys(CHECKS);
 
 /** Values are in braces, and a text that consists of one value is not worth a cell. */
-export const doctorPage: Page = pageWithTables("docs/doctor.md", () => ({
+export const doctorPage: Page = pageWithTables("docs/reference/doctor.md", () => ({
   checks: table(
     ["Check", "Looks at"],
     Object.entries(CHECKS).map(([check, title]) => [`\`${check}\``, title]),
@@ -77,7 +77,7 @@ export const doctorPage: Page = pageWithTables("docs/doctor.md", () => ({
 const fate = (rule: AnyKind["declaration"]["afterRestore"]): string =>
   typeof rule === "string" ? rule : rule.becomes;
 
-export const kindsPage: Page = pageWithTables("docs/kinds.md", () => ({
+export const kindsPage: Page = pageWithTables("docs/internals/kinds.md", () => ({
   kinds: table(
     ["Kind", "One record is", "Personal data", "Ends"],
     KINDS.all.map(({ name, declaration: { holds, personal = "none", expires = "when it is removed" } }) => [
@@ -131,7 +131,7 @@ export function kindTable(kinds: Readonly<Record<string, KindOfClient>>): string
   );
 }
 
-export const clientsPage: Page = pageWithTables("docs/clients.md", () => ({
+export const clientsPage: Page = pageWithTables("docs/connect/clients.md", () => ({
   kinds: kindTable(CLIENT_ROWS.kinds),
 }));
 
@@ -158,7 +158,7 @@ function rowOf([name, { counts, per, failuresOnly, rule }]: [string, LimitDeclar
 /** `400 invalid_token` → 400 `invalid_token`. */
 const verdictText = (verdict: Verdict): string => verdict.replace(/^(\d+) (\w+)$/, "$1 `$2`");
 
-export const securityPage: Page = pageWithTables("docs/security.md", () => ({
+export const securityPage: Page = pageWithTables("docs/security/security.md", () => ({
   tokens: table(
     ["Token", ...Object.values(ENDPOINTS)],
     Object.entries(TOKENS).map(([token, title]) => {
@@ -203,7 +203,7 @@ function labelsOf({ labels }: MetricDeclaration): string {
     .join("<br>");
 }
 
-export const metricsPage: Page = pageWithTables("docs/metrics.md", () => ({
+export const metricsPage: Page = pageWithTables("docs/reference/metrics.md", () => ({
   metrics: table(
     ["Metric", "Type", "Labels", "Meaning", "Of"],
     METRICS.map((metric) => [
@@ -217,7 +217,7 @@ export const metricsPage: Page = pageWithTables("docs/metrics.md", () => ({
 }));
 
 /** The figures are those of the last `npm run bench -- statements` and `growth`. */
-export const scalePage: Page = pageWithTables("docs/scale.md", () => {
+export const scalePage: Page = pageWithTables("docs/internals/scale.md", () => {
   const counts = readCounts();
   const tables = STORAGES.map((name) => `### ${name}\n\n${countTable(counts[name])}`);
   const figures = readFigures();

@@ -42,7 +42,7 @@ export async function readSqliteConfig(
   const database = databaseFile(storage);
   if (database === undefined)
     throw new CommandFailure(
-      `The storage is ${backupTools(storage)}, which can do more than this program. See docs/backup.md.`,
+      `The storage is ${backupTools(storage)}, which can do more than this program. See docs/operate/day-to-day/backup.md.`,
     );
   return { ...configuration, database };
 }

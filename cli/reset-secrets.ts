@@ -102,7 +102,7 @@ async function reset(
     progress.clear();
     new Printer(out, args.flag("json")).rows(await voids(storage), ["void", "of", "next"]);
     err.write(
-      "Accounts, password hashes, passkeys and assignments are as they were. Start the servers and workers, and see docs/lost-secrets.md.\n",
+      "Accounts, password hashes, passkeys and assignments are as they were. Start the servers and workers, and see docs/operate/runbooks/lost-secrets.md.\n",
     );
   } finally {
     progress.clear();

@@ -82,7 +82,7 @@ export const eventReceiverSchema: z.ZodType<
 
 const keys = section({
   /**
-   * Receivers of [account events](events.md) in systems of your own, at most 30: key →
+   * Receivers of [account events](docs/notifications/events.md) in systems of your own, at most 30: key →
    * [description](#receivers-of-events). In lists, the receiver is `events:KEY`. Default `{}`.
    */
   receivers: described(

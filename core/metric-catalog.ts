@@ -1,5 +1,5 @@
 /**
- * The metrics, as data: `metrics.ts` creates them, and `docs/metrics.md` and the tests of the dashboard and the alerts
+ * The metrics, as data: `metrics.ts` creates them, and `docs/reference/metrics.md` and the tests of the dashboard and the alerts
  * read this table. Labels have few values: those listed here, or names that an operator configured. Text of a request
  * never becomes one.
  */
@@ -193,7 +193,7 @@ export const COUNTERS: Readonly<Record<CounterName, MetricDeclaration>> = {
     name: "limit_refusals_total",
     type: "counter",
     help: "Requests refused by a rate limit, by limit",
-    labels: { limit: "a limit of docs/security.md, such as `interactions`" },
+    labels: { limit: "a limit of docs/security/security.md, such as `interactions`" },
     of: "process",
   },
   administration: {

@@ -1,6 +1,6 @@
 /**
  * The formats of a storage, oldest first: the only place that says which one this version writes, which one it reads besides, and how a
- * storage gets from one to the next. `docs/upgrading.md` and `docs/formats.json` are made of it.
+ * storage gets from one to the next. `docs/operate/day-to-day/upgrading.md` and `docs/formats.json` are made of it.
  */
 
 /** The value of a record: JSON, and never changed in place. */
@@ -48,7 +48,7 @@ export interface StorageFormat {
   readonly changes: readonly KindChange[];
 }
 
-/** To change the format, add a row: see docs/changing-the-format.md. Rows are never changed once a version with them is published. */
+/** To change the format, add a row: see docs/internals/changing-the-format.md. Rows are never changed once a version with them is published. */
 export const STORAGE_FORMATS: readonly StorageFormat[] = [
   { format: 10, since: "0.3.0", what: "the first format that later versions read", changes: [] },
 ];

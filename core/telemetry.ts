@@ -121,7 +121,7 @@ async function loadApi(): Promise<typeof Api> {
   } catch (error) {
     if ((error as { code?: unknown }).code !== "ERR_MODULE_NOT_FOUND") throw error;
     throw new ConfigurationError([
-      "config.telemetry: needs an OpenTelemetry SDK and the package @opentelemetry/api beside this one; see docs/tracing.md",
+      "config.telemetry: needs an OpenTelemetry SDK and the package @opentelemetry/api beside this one; see docs/operate/day-to-day/tracing.md",
     ]);
   }
 }
@@ -140,7 +140,7 @@ export async function openTelemetry(onWarning: (text: string) => void): Promise<
   // Never ended, so it is never exported.
   if (!isSpanContextValid(tracer.startSpan("probe").spanContext()))
     onWarning(
-      "telemetry is on, but this process has no OpenTelemetry SDK that takes spans; see docs/tracing.md",
+      "telemetry is on, but this process has no OpenTelemetry SDK that takes spans; see docs/operate/day-to-day/tracing.md",
     );
 
   /** The running request; `undefined` when it has ended, though timers that it started go on in its context. */

@@ -81,7 +81,7 @@ function sorted(value: unknown): unknown {
   return Object.fromEntries(members.map(([name, member]) => [name, sorted(member)]));
 }
 
-/** Exports the directory and the clients. In place of a secret is `null`: what that means is in `docs/seed.md`. */
+/** Exports the directory and the clients. In place of a secret is `null`: what that means is in `docs/reference/seed.md`. */
 export async function exportSeed(services: ExportedServices): Promise<ExportedSeed> {
   const { clientRows } = services;
   const clients = await clientsOf(services);

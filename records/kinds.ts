@@ -51,7 +51,7 @@ type AfterRestore<Value> =
       readonly change: (value: Value, now: number) => object | undefined;
     };
 
-/** Everything that its owner declares about a kind. `docs/kinds.md` prints the texts. */
+/** Everything that its owner declares about a kind. `docs/internals/kinds.md` prints the texts. */
 export interface KindDeclaration<Value extends object, Index extends string> {
   /** Lower-case words with hyphens, such as `access-token`: at most 40 characters. */
   readonly name: string;

@@ -46,7 +46,10 @@ export function packInto(work: string): string {
   }
   const source = join(work, "source");
   mkdirSync(source);
-  for (const file of ["package.json", ...manifest.files.filter((each) => each !== "dist")])
+  for (const file of [
+    "package.json",
+    ...manifest.files.filter((each) => each !== "dist" && !each.startsWith("!")),
+  ])
     cpSync(join(root, file), join(source, file), { recursive: true });
   const dist = join(source, "dist");
   const tsc = join(root, "node_modules", "typescript", "bin", "tsc");

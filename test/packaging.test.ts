@@ -194,12 +194,12 @@ describe("the packed package", () => {
     const readme = readFileSync(join(installed, "README.md"), "utf8");
     const links = [...readme.matchAll(/\]\(([^)#]+)[^)]*\)/gu)].map(([, link = ""]) => link);
     const own = links.filter((link) => !/^https?:/u.test(link));
-    expect(own.length).toBeGreaterThan(30);
+    expect(own.length).toBeGreaterThan(5);
     expect(own.filter((link) => !existsSync(join(installed, link)))).toEqual([]);
     const [first] = readme.matchAll(/^```\n([^`]*)^```$/gmu);
     expect(first?.[1]).toBe("npm start\n");
     const file = `${manifest.name}-${manifest.version}.tgz`;
-    const firstHour = readFileSync(join(installed, "docs/first-hour.md"), "utf8");
+    const firstHour = readFileSync(join(installed, "docs/start/run-the-server.md"), "utf8");
     expect(readme).toContain(`npm install node@24 ../${manifest.name}/${file}`);
     expect(firstHour).toContain(`npm install ../${manifest.name}/${file}`);
   });
@@ -230,8 +230,8 @@ describe("the packed package", () => {
     expect(found).toEqual([]);
   });
 
-  it("is installed for systemd by the command of docs/deploying.md, beside its file", () => {
-    const deploying = readFileSync(join(installed, "docs/deploying.md"), "utf8");
+  it("is installed for systemd by the command of docs/operate/set-up/deploying.md, beside its file", () => {
+    const deploying = readFileSync(join(installed, "docs/operate/set-up/deploying.md"), "utf8");
     const [line = ""] = /^npm install --prefix .*$/mu.exec(deploying) ?? [];
     const prefix = join(work, "opt");
     mkdirSync(prefix);

@@ -8,7 +8,7 @@ export const DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code";
 
 /** What all clients of a kind have in common. */
 export interface KindOfClient {
-  /** What it is: a cell of `docs/clients.md`. */
+  /** What it is: a cell of `docs/connect/clients.md`. */
   readonly is: string;
   /** Whether it proves who it is, with a secret or keys. oidc-provider requires PKCE of the others. */
   readonly confidential: boolean;
@@ -48,7 +48,7 @@ export const KINDS: Readonly<Record<ClientKind, KindOfClient>> = {
     behaves: "standard",
   },
   machine: {
-    is: "A service that acts on its own behalf: [Machines](machines.md)",
+    is: "A service that acts on its own behalf: [Machines](docs/connect/machines.md)",
     confidential: true,
     people: false,
     addresses: null,

@@ -43,7 +43,7 @@ function addressList(least: number): z.ZodReadonly<z.ZodArray<z.ZodString>> {
     .readonly();
 }
 
-const addressesForm = `different addresses, at most ${MAX_ADDRESSES}: https, or http on loopback; of a \`public\` client as [Clients](clients.md#kinds) says`;
+const addressesForm = `different addresses, at most ${MAX_ADDRESSES}: https, or http on loopback; of a \`public\` client as [Clients](docs/connect/clients.md#kinds) says`;
 
 const clientKey = z
   .custom<ClientKey>()
@@ -352,7 +352,7 @@ export const SETTINGS = {
   },
   /**
    * `fapi2`: holds the client to the FAPI 2.0 Security Profile. It needs keys, works only at the `openid` deployment, and can't be changed. See
-   * [Clients with high security](high-security.md#fapi-20). Default: none.
+   * [Clients with high security](docs/connect/high-security.md#fapi-20). Default: none.
    */
   profile: {
     value: choice(["fapi2"]).optional(),

@@ -1,6 +1,6 @@
 /**
  * Every type of account event, a row each: when it is sent, and what it tells. `docs/events.schema.json` and
- * `docs/events.md` are made from these rows, and each event that is sent fits its row.
+ * `docs/notifications/events.md` are made from these rows, and each event that is sent fits its row.
  * Specification: `decisions.md`, "Events for one's own systems".
  */
 import { z } from "zod";

@@ -412,7 +412,7 @@ export const accounts = operations("account", {
   ...identityRows,
   ...supportRows,
   /**
-   * Returns everything about one person, for a request of that person: see `docs/subject-access.md`.
+   * Returns everything about one person, for a request of that person: see `docs/operate/day-to-day/subject-access.md`.
    *
    * The account, second factors, linked accounts, sessions, consents, notifications, mail that waits, and the audit; no secrets.
    *

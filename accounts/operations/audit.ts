@@ -46,7 +46,7 @@ const record: z.ZodType<AuditRecord> = exactly({
   id: z.string(),
   /** Seconds since the epoch. */
   at: z.int(),
-  /** One of the actions in `docs/audit.md`. */
+  /** One of the actions in `docs/reference/audit.md`. */
   action: z.string(),
   /** Who did it. */
   actor: exactly({ kind: z.enum(ACTOR_KINDS), id: z.string().exactOptional() }),

@@ -1,6 +1,6 @@
 /**
  * Password hashes of other systems: their formats, the limits on their cost, and how to compare a password. A hash is one
- * text; `docs/moving.md` lists the formats.
+ * text; `docs/operate/day-to-day/moving.md` lists the formats.
  */
 import {
   createCipheriv,

@@ -24,7 +24,7 @@ const PROBLEMS: ReadonlyMap<unknown, string> = new Map([
 
 /** Settings, prepared statements and LISTEN belong to a session. */
 const SHARED_SESSIONS =
-  "a pooler in front of PostgreSQL shares sessions among its clients (pool_mode transaction or statement), and the service needs sessions of its own: set pool_mode=session for this database in pgbouncer.ini, or name PostgreSQL itself (docs/postgresql.md)";
+  "a pooler in front of PostgreSQL shares sessions among its clients (pool_mode transaction or statement), and the service needs sessions of its own: set pool_mode=session for this database in pgbouncer.ini, or name PostgreSQL itself (docs/operate/set-up/postgresql.md)";
 
 function wrong(problem: string): ConfigurationError {
   return new ConfigurationError([`config.storage: ${problem}`]);
@@ -138,6 +138,6 @@ export async function prepareDatabase(
   const [planters] = await connections.raw<{ found: boolean }>(PLANTERS);
   if (planters?.found === true)
     onWarning(
-      "other users of PostgreSQL may create tables and functions in the schema of the storage: give the service a schema of its own (docs/postgresql.md)",
+      "other users of PostgreSQL may create tables and functions in the schema of the storage: give the service a schema of its own (docs/operate/set-up/postgresql.md)",
     );
 }

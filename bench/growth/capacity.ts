@@ -95,7 +95,7 @@ interface EventCost {
   /** Its figure of `growth`. */
   readonly figure: string;
   /**
-   * Milliseconds of CPU of a server. Sign-ins and refreshes: decision 112 and "What to buy" in `docs/scale.md`. Userinfo, changes and
+   * Milliseconds of CPU of a server. Sign-ins and refreshes: decision 112 and "What to buy" in `docs/internals/scale.md`. Userinfo, changes and
    * deliveries are estimates.
    */
   readonly server: number;

@@ -1,4 +1,4 @@
-/** The figures of the last `npm run bench -- growth`, from which `docs/scale.md` and `capacity` are made. */
+/** The figures of the last `npm run bench -- growth`, from which `docs/internals/scale.md` and `capacity` are made. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Cost, Costs } from "./operations.ts";

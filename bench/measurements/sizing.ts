@@ -1,6 +1,6 @@
 /**
  * What a sign-in with its code exchange costs an operator: CPU time of the server, PostgreSQL and Redis, and what it leaves in both. The
- * figures of docs/scale.md.
+ * figures of docs/internals/scale.md.
  */
 import { Redis } from "ioredis";
 import { Client } from "pg";

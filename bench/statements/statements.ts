@@ -13,7 +13,7 @@ export const STORAGES = ["SQLite", "PostgreSQL", "MongoDB", "SQLite beside Redis
 export type CountedStorage = (typeof STORAGES)[number];
 export type AllCounts = Readonly<Record<CountedStorage, Counts>>;
 
-/** The last counts. `docs/scale.md` is written from them, and tests use them as upper bounds. */
+/** The last counts. `docs/internals/scale.md` is written from them, and tests use them as upper bounds. */
 const FILE = join(import.meta.dirname, "counts.json");
 
 export function readCounts(): AllCounts {

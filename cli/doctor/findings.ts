@@ -1,4 +1,4 @@
-/** What `doctor` checks and what it can find, with the texts. `docs/doctor.md` prints these tables. */
+/** What `doctor` checks and what it can find, with the texts. `docs/reference/doctor.md` prints these tables. */
 import { SERVER_FINDINGS } from "./server-findings.ts";
 import { UPGRADE_FINDINGS } from "./upgrade-findings.ts";
 

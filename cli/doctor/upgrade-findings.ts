@@ -7,7 +7,7 @@ export const UPGRADE_FINDINGS = {
     level: "problem",
     what: "Version {version} is older than this one, which is {own}.",
     why: "An older version does not know what this one has written.",
-    fix: "To go back, see Go back in docs/upgrading.md.",
+    fix: "To go back, see Go back in docs/operate/day-to-day/upgrading.md.",
   },
   upgrade_format: {
     check: "upgrade",

@@ -1,7 +1,7 @@
 /** What to do about a store that can't be reached, by what it or the system said. */
 import type { StorageUnavailable } from "../../core/errors.ts";
 
-/** `reason` of the error → a sentence for the operator. `docs/doctor.md` prints it. */
+/** `reason` of the error → a sentence for the operator. `docs/reference/doctor.md` prints it. */
 export const ADVICE: Readonly<Record<string, string>> = {
   // The system.
   ECONNREFUSED: "Nothing listens there: start the server, or correct its port.",
@@ -36,7 +36,7 @@ export const ADVICE: Readonly<Record<string, string>> = {
   READONLY: "This Redis is a replica and takes no writes: name the primary.",
   NOAUTH: "Redis asks for a password: put it into the address.",
   WRONGPASS: "Correct the user or the password.",
-  NOPERM: "The user of Redis lacks a right: give it those of docs/redis.md.",
+  NOPERM: "The user of Redis lacks a right: give it those of docs/operate/set-up/redis.md.",
   MISCONF: "Redis can't save to its disk, so it takes no writes: look at its log and its disk.",
   LOADING: "Redis is still loading its data: try again in a moment.",
   NOREPLICAS:

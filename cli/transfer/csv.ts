@@ -34,7 +34,9 @@ function checkColumns(names: readonly string[], known: Known): void {
         ? new Set(names).size < names.length && "Two columns have the same name"
         : "The first row must name the columns, and one of them email";
   if (problem !== false)
-    throw new CommandFailure(`${problem}. See docs/moving-from-csv.md.`, { code: "invalid_argument" });
+    throw new CommandFailure(`${problem}. See docs/operate/day-to-day/moving-from-csv.md.`, {
+      code: "invalid_argument",
+    });
 }
 
 /** What a cell says: `true`, `1`, `yes` and so on; anything else stays, and the import says what is wrong. */

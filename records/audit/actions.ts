@@ -1,4 +1,4 @@
-/** Every action that the audit records, with its subject and meaning. `docs/audit.md` prints this table. */
+/** Every action that the audit records, with its subject and meaning. `docs/reference/audit.md` prints this table. */
 
 /** What the subject of a record is. */
 type AuditSubject =

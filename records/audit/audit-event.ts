@@ -83,7 +83,7 @@ export interface AuditRecord {
   readonly id: string;
   /** Seconds since the epoch. */
   readonly at: number;
-  /** One of the actions in `docs/audit.md`. */
+  /** One of the actions in `docs/reference/audit.md`. */
   readonly action: string;
   readonly actor: Actor;
   /** The identifier of an account, a client and so on, depending on the action. `null`: unknown or none. */
@@ -131,7 +131,7 @@ export interface AuditFilter {
   readonly account?: string;
   /** Events about this client, through it and by it: its `client_id`. */
   readonly client?: string;
-  /** One of the actions in `docs/audit.md`, such as `account.deleted`. */
+  /** One of the actions in `docs/reference/audit.md`, such as `account.deleted`. */
   readonly action?: string;
   /** What this request did: its id is in `X-Request-Id`, in the log and on error pages. */
   readonly request?: string;

@@ -124,7 +124,7 @@ export function refusalOf(stored: StoredFormat): string {
   const fix =
     use === "later"
       ? "Use that version"
-      : "Use the versions in between one after the other, each with its storage migrate (docs/upgrading.md)";
+      : "Use the versions in between one after the other, each with its storage migrate (docs/operate/day-to-day/upgrading.md)";
   return `${writer} wrote this storage, in format ${stored.format}; this version reads ${readable}. ${fix}, or start with an empty storage`;
 }
 

@@ -28,7 +28,7 @@ beforeAll(async () => {
 
 /** The settings that the documentation recommends. */
 function documented(): PgBouncerSettings {
-  const text = readFileSync(join(import.meta.dirname, "../../docs/postgresql.md"), "utf8");
+  const text = readFileSync(join(import.meta.dirname, "../../docs/operate/set-up/postgresql.md"), "utf8");
   const section = /^\[pgbouncer\]\n((?:.+\n)+)/mu.exec(text)?.[1] ?? "";
   const settings = Object.fromEntries(
     [...section.matchAll(/^(\w+) = (.+)$/gmu)].map(([, name = "", value = ""]) => [name, value]),

@@ -188,7 +188,7 @@ describe("a schema of the service's own", () => {
     const url = await newShared();
     await as(url, "other", RECORDS);
     const documented = blocks().find(
-      ({ name, info }) => info === "sql" && name.startsWith("docs/postgresql.md"),
+      ({ name, info }) => info === "sql" && name.startsWith("docs/operate/set-up/postgresql.md"),
     );
     await as(url, "postgres", documented?.code.replace("…", "a password") ?? "false");
     const opened = await open(url, { role: "sign_in" });

@@ -1,4 +1,4 @@
-/** No operation asks more of a storage than `docs/scale.md` says. */
+/** No operation asks more of a storage than `docs/internals/scale.md` says. */
 import { dirname } from "node:path";
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { type Counter, countPostgres, countSqlite, type Figures } from "../../bench/statements/counters.ts";

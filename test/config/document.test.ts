@@ -55,7 +55,7 @@ function leaves(value: unknown, path: string): string[] {
   return Object.entries(value).flatMap(([key, inner]) => leaves(inner, path === "" ? key : `${path}.${key}`));
 }
 
-describe("docs/configuration.md", () => {
+describe("docs/reference/configuration.md", () => {
   it("agrees with the schema (npm run docs updates it)", async () => {
     expect(pages).toContain(configurationPage);
     expect(await configurationPage.generate()).toBe(document);
@@ -116,7 +116,7 @@ describe("docs/sign-in.schema.json", () => {
   });
 });
 
-describe("docs/seed.md", () => {
+describe("docs/reference/seed.md", () => {
   it("is generated from the schemas of the file and its seed", () => {
     expect(pages).toContain(seedPage);
     const text = readFileSync(join(ROOT, seedPage.file), "utf8");

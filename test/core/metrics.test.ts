@@ -305,7 +305,7 @@ describe("a running service", () => {
     const { metrics } = open();
     const names = [...(await metrics.text()).matchAll(/^# HELP sign_in_(\S+)/gm)].map(([, name]) => name);
     expect(new Set(names)).toEqual(new Set(METRICS.map(({ name }) => name)));
-    const documented = tableAfter("docs/operating-notifications.md", "never personal data. Metrics:");
+    const documented = tableAfter("docs/notifications/operating.md", "never personal data. Metrics:");
     for (const [name = ""] of documented) expect(names).toContain(name.replace("sign_in_", ""));
   });
 });

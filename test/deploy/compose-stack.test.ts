@@ -21,10 +21,10 @@ const secrets = join(folder, "secrets");
 const secret = (name: string): string => readFileSync(join(secrets, name), "utf8").trim();
 const byText = (one: string, other: string): number => (one < other ? -1 : 1);
 
-/** A block of docs/deploying.md that contains this text. */
+/** A block of docs/operate/set-up/deploying.md that contains this text. */
 function documented(text: string): string {
   const found = blocks().filter(
-    ({ name, code }) => name.startsWith("docs/deploying.md") && code.includes(text),
+    ({ name, code }) => name.startsWith("docs/operate/set-up/deploying.md") && code.includes(text),
   );
   expect([text, found.length]).toEqual([text, 1]);
   return found[0]?.code ?? "false";
@@ -121,7 +121,7 @@ const rights = (document: string, form: RegExp): string => form.exec(textOf(docu
 const check = (args: readonly string[], env: Record<string, string>): Promise<number | string> =>
   start("deploy/healthcheck.mjs", { args, env }).ended;
 
-describe("the secrets that the commands of docs/deploying.md make", () => {
+describe("the secrets that the commands of docs/operate/set-up/deploying.md make", () => {
   it("are those of the compose file, and only their owner can open the folder", () => {
     const wanted = Object.values(compose.secrets).map(({ file }) => file.replace("./secrets/", ""));
     expect(readdirSync(secrets).toSorted(byText)).toEqual(wanted.toSorted(byText));
@@ -140,13 +140,13 @@ describe("the secrets that the commands of docs/deploying.md make", () => {
   it("give the users of Redis the documented rights, and nobody else any", async () => {
     const lines = secret("redis.conf").split("\n");
     expect(lines).toContain(
-      `user sign-in ${rights("docs/redis.md", /^ACL SETUSER sign-in (.+)$/mu).replace(
+      `user sign-in ${rights("docs/operate/set-up/redis.md", /^ACL SETUSER sign-in (.+)$/mu).replace(
         ">password",
         `>${new URL(secret("redis-url")).password}`,
       )}`,
     );
     expect(lines).toContain(
-      `user sign-in-queue on >${new URL(secret("queue-url")).password} ${rights("docs/operating-notifications.md", /Rights of an ACL user \| `([^`]+)`\./u)}`,
+      `user sign-in-queue on >${new URL(secret("queue-url")).password} ${rights("docs/notifications/operating.md", /Rights of an ACL user \| `([^`]+)`\./u)}`,
     );
     const anybody = spawnSync("redis-cli", ["-p", String(redis.port), "ping"], { encoding: "utf8" });
     expect(anybody.stdout).toMatch(/^NOAUTH /u);
@@ -281,7 +281,7 @@ describe("a server and a worker with these secrets", () => {
   }, 60_000);
 });
 
-describe("the backup of docs/deploying.md", () => {
+describe("the backup of docs/operate/set-up/deploying.md", () => {
   it("is encrypted, and its restore gives the service back", async () => {
     expect(shell(documented("pg_dump"))).toMatchObject({ status: 0 });
     const backup = readFileSync(join(folder, "sign-in.backup"));

@@ -53,7 +53,7 @@ describe("the Dockerfile", () => {
 describe("the ports of the image", () => {
   const [, exposed = ""] = /^EXPOSE (.+)$/mu.exec(textOf("deploy/Dockerfile")) ?? [];
   const { code } = blocks().find(
-    ({ info, name }) => info === "yaml" && name.startsWith("docs/deploying.md"),
+    ({ info, name }) => info === "yaml" && name.startsWith("docs/operate/set-up/deploying.md"),
   )!;
   const policy = parse(code) as {
     readonly spec: {
@@ -72,7 +72,7 @@ describe("the ports of the image", () => {
     expect(new Set(["3000", ...used])).toEqual(new Set(exposed.split(" ")));
   });
 
-  it("each have neighbors of their own in the policy of docs/deploying.md", () => {
+  it("each have neighbors of their own in the policy of docs/operate/set-up/deploying.md", () => {
     const { ingress } = policy.spec;
     expect(ingress.flatMap(({ ports }) => ports.map(({ port }) => String(port)))).toEqual(exposed.split(" "));
     expect(new Set(ingress.map(({ from }) => JSON.stringify(from))).size).toBe(ingress.length);
@@ -262,9 +262,11 @@ describe("the unit of systemd", () => {
 describe("what the documents have for Prometheus", () => {
   const promtool = programFor("promtool");
 
-  it("has a configuration in docs/alerts.md, which is valid beside the rules, and names the job that the rules expect", () => {
+  it("has a configuration in docs/operate/runbooks/alerts.md, which is valid beside the rules, and names the job that the rules expect", () => {
     const token = "/etc/prometheus/sign-in-metrics-token";
-    const { code } = blocks().find(({ info, name }) => info === "yaml" && name.startsWith("docs/alerts.md"))!;
+    const { code } = blocks().find(
+      ({ info, name }) => info === "yaml" && name.startsWith("docs/operate/runbooks/alerts.md"),
+    )!;
     expect(code).toContain(token);
     const file = join(folder, "prometheus.yml");
     writeFileSync(file, code.replace(token, join(folder, "token")));
@@ -279,8 +281,8 @@ describe("what the documents have for Prometheus", () => {
     expect(said(promtool, check)[0]).toBe(1);
   });
 
-  it("has the queries of docs/metrics.md, which are valid and about metrics that exist", () => {
-    const { code } = blocks().find(({ name }) => name === "docs/metrics.md 1")!;
+  it("has the queries of docs/reference/metrics.md, which are valid and about metrics that exist", () => {
+    const { code } = blocks().find(({ name }) => name === "docs/reference/metrics.md 1")!;
     const queries = code.trimEnd().split("\n");
     const known = new Set(METRICS.map(({ name }) => `sign_in_${name}`));
     const named = [...code.matchAll(/\bsign_in_\w+/gu)].map(([name]) => name);

@@ -140,11 +140,13 @@ describe("the alert rules", () => {
     expect(lines).toContain('sign_in_faults_total{where="token"} 0');
   });
 
-  it("each have a severity, a summary, and a section of docs/alerts.md that says what to do", () => {
-    const sections = [...textOf("docs/alerts.md").matchAll(/^## (.+)$/gm)].map(([, title]) => title);
+  it("each have a severity, a summary, and a section of docs/operate/runbooks/alerts.md that says what to do", () => {
+    const sections = [...textOf("docs/operate/runbooks/alerts.md").matchAll(/^## (.+)$/gm)].map(
+      ([, title]) => title,
+    );
     expect(sections).toEqual(rules.map(({ alert }) => alert));
     for (const { alert, labels: own, annotations } of rules) {
-      expect(annotations.runbook).toBe(`docs/alerts.md#${alert.toLowerCase()}`);
+      expect(annotations.runbook).toBe(`docs/operate/runbooks/alerts.md#${alert.toLowerCase()}`);
       expect(annotations.summary).not.toBe("");
       expect(["page", "ticket"]).toContain(own.severity);
     }

@@ -17,11 +17,11 @@ const nginx = programFor("nginx");
 const folder = newFolder();
 
 const OPERATING = blocks().find(
-  ({ name, code }) => name.startsWith("docs/operating.md ") && code.startsWith("location / {"),
+  ({ name, code }) => name.startsWith("docs/operate/set-up/operating.md ") && code.startsWith("location / {"),
 )!;
 
 const ADMINISTRATION = blocks().find(
-  ({ name, code }) => name.startsWith("docs/deploying.md ") && code.startsWith("location / {"),
+  ({ name, code }) => name.startsWith("docs/operate/set-up/deploying.md ") && code.startsWith("location / {"),
 )!;
 
 /** A documented location in a whole file. */
@@ -30,7 +30,8 @@ const placed = (location: string, port: number, upstream: string): string =>
 
 /** As an administrator would place each: the document has a location, the example a whole file. */
 const CONFIGURATIONS = {
-  "docs/operating.md": (port: number, upstream: string) => placed(OPERATING.code, port, upstream),
+  "docs/operate/set-up/operating.md": (port: number, upstream: string) =>
+    placed(OPERATING.code, port, upstream),
   "examples/cluster/nginx.conf": (port: number, upstream: string) =>
     textOf("examples/cluster/nginx.conf")
       .replace("server app:3000;", `server ${upstream};`)
@@ -129,7 +130,7 @@ describe.each(Object.entries(CONFIGURATIONS))("the proxy of %s", (_file, configu
   });
 });
 
-describe("the proxy of docs/deploying.md, in front of administration", () => {
+describe("the proxy of docs/operate/set-up/deploying.md, in front of administration", () => {
   it.each([
     ["passes on the Host, and a listener that gets another one answers nothing", ADMINISTRATION.code, 401],
     ["is refused without the Host", ADMINISTRATION.code.replace(/^.* Host .*\n/mu, ""), 421],
@@ -153,8 +154,11 @@ describe("the proxy of docs/deploying.md, in front of administration", () => {
 });
 
 describe("a documented proxy", () => {
-  it.each([...Object.keys(CONFIGURATIONS), "docs/deploying.md"])("sets no header twice: %s", (file) => {
-    const names = [...textOf(file).matchAll(/^ *proxy_set_header (\S+) /gmu)].map(([, name]) => name);
-    expect(names).toHaveLength(new Set(names).size);
-  });
+  it.each([...Object.keys(CONFIGURATIONS), "docs/operate/set-up/deploying.md"])(
+    "sets no header twice: %s",
+    (file) => {
+      const names = [...textOf(file).matchAll(/^ *proxy_set_header (\S+) /gmu)].map(([, name]) => name);
+      expect(names).toHaveLength(new Set(names).size);
+    },
+  );
 });

@@ -146,11 +146,11 @@ describe("--config FILE", () => {
   });
 });
 
-describe("the file of docs/getting-started.md", () => {
+describe("the file of docs/start/try-the-demo.md", () => {
   it("starts the server, the client and the receiver of its seed, and a service of another example", async () => {
     const port = await freePorts(4);
     const block = blocks().find(
-      ({ name, info }) => name.startsWith("docs/getting-started.md") && info === "json",
+      ({ name, info }) => name.startsWith("docs/start/try-the-demo.md") && info === "json",
     );
     const moved = [0, 1, 2].reduce(
       (text, step) => text.replaceAll(String(3000 + step), String(port + step)),

@@ -1,4 +1,4 @@
-/** The logout plans of `docs/conformance.md`, module by module. */
+/** The logout plans of `docs/internals/conformance.md`, module by module. */
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { RequestParameters } from "../../testing/test-client.ts";

@@ -1,5 +1,5 @@
 /**
- * Starts the bundled server as `docs/conformance.md` describes, on free ports, with a stand-in for the conformance
+ * Starts the bundled server as `docs/internals/conformance.md` describes, on free ports, with a stand-in for the conformance
  * suite: its endpoints, and the scripted browser of `suite.json`.
  */
 import { readFileSync } from "node:fs";

@@ -1,5 +1,5 @@
 /**
- * Repeats the plans of `docs/conformance.md` with the bundled server, module by module, with the files of that page. The
+ * Repeats the plans of `docs/internals/conformance.md` with the bundled server, module by module, with the files of that page. The
  * suite itself can't run here.
  */
 import { createHash, randomBytes, randomUUID } from "node:crypto";
@@ -21,8 +21,8 @@ beforeAll(async () => {
   suite = await ConformanceClient.discover(stage);
 }, 60_000);
 
-describe("docs/conformance.md", () => {
-  const text = textOf("docs/conformance.md");
+describe("docs/internals/conformance.md", () => {
+  const text = textOf("docs/internals/conformance.md");
 
   it("lists the plans, the clients and the warnings", () => {
     const tests = ["conformance", "conformance-logout"].map((name) => `test/examples/${name}.test.ts`);

@@ -1,4 +1,4 @@
-/** docs/developing-a-ui.md: its Vite and its service, with the browser at Vite's address. */
+/** docs/customize/developing-a-ui.md: its Vite and its service, with the browser at Vite's address. */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
@@ -29,7 +29,7 @@ const running: Running[] = [];
 /** A block of the document, with these ports. */
 function block(info: string, ui: number, service: number): string {
   const found = blocks().find((each) => each.name.includes("developing-a-ui") && each.info === info);
-  if (found === undefined) throw new Error(`docs/developing-a-ui.md has no block ${info}`);
+  if (found === undefined) throw new Error(`docs/customize/developing-a-ui.md has no block ${info}`);
   return found.code.replaceAll("5173", `${ui}`).replaceAll("3000", `${service}`);
 }
 

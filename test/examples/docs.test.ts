@@ -89,7 +89,7 @@ describe("the package", () => {
 });
 
 describe("the choice of a deployment", () => {
-  it.each(["README.md", "docs/getting-started.md", "docs/clients.md", "docs/embedding.md"])(
+  it.each(["README.md", "docs/start/try-the-demo.md", "docs/connect/clients.md", "docs/embed/mount.md"])(
     "is a sentence in %s",
     (document) => {
       const text = textOf(document).replaceAll(/\s+/g, " ");
@@ -146,7 +146,7 @@ describe("the events of notifications", () => {
     const declared = readFileSync(join(ROOT, "core/events.ts"), "utf8").matchAll(
       /"((?:delivery|receiver)\.\w+)":/g,
     );
-    const rows = tableAfter("docs/operating-notifications.md", "`worker.events`.");
+    const rows = tableAfter("docs/notifications/operating.md", "`worker.events`.");
     const documented = rows.flatMap(([names = ""]) => names.split(", "));
     expect(new Set(documented)).toEqual(new Set([...declared].map(([, name]) => name)));
     expect(documented).toHaveLength(new Set(documented).size);
@@ -205,7 +205,7 @@ describe("the code in README and docs", () => {
   });
 
   it("about embedding works with other routes and middleware, and stops on SIGTERM", async () => {
-    const { running, origin } = await run(/embedding\.md/, /ready/);
+    const { running, origin } = await run(/embed\/mount\.md/, /ready/);
     const own = await fetch(`${origin}/`);
     expect([await own.text(), own.headers.get("x-answered-by")]).toEqual(["my own page", "my application"]);
     const ours = await fetch(`${origin}/auth/oauth2/authorize`);
@@ -304,10 +304,9 @@ describe("the tables of the README", () => {
 
   it("list keys of the configuration with their defaults", () => {
     const all = new Map(
-      tableAfter("docs/configuration.md", "<!-- all keys: written by npm run docs -->").map((cells) => [
-        cells[0]?.replace(/<br>.*$/u, ""),
-        (cells[2] ?? "").replaceAll('"', ""),
-      ]),
+      tableAfter("docs/reference/configuration.md", "<!-- all keys: written by npm run docs -->").map(
+        (cells) => [cells[0]?.replace(/<br>.*$/u, ""), (cells[2] ?? "").replaceAll('"', "")],
+      ),
     );
     const output = tableAfter("README.md", "<!-- configuration: compared with the schema by a test -->");
     expect(output.length).toBeGreaterThanOrEqual(10);

@@ -57,7 +57,7 @@ const config = (more: object = {}): SignInServiceConfig =>
     ...more,
   }) as SignInServiceConfig;
 
-/** The path of the router in docs/pages.md: it knows one list of paths. */
+/** The path of the router in docs/customize/pages.md: it knows one list of paths. */
 function router(): { readonly get: Route; readonly post: Route; readonly routes: () => Middleware } {
   const handlers = new Map<string, Handler>();
   const route =
@@ -122,11 +122,11 @@ interface ApiExample {
 
 /** Each example, and what it does. */
 const RUNS: Readonly<Record<string, () => Promise<void>>> = {
-  async "docs/apis.md 6 and 10 and 11"() {
+  async "docs/connect/apis.md 6 and 10 and 11"() {
     const api = "https://api.example.com";
     const { clients, directory } = running.service;
     const { register } = await moduleOf<{ register: (service: SignInService) => Promise<void> }>(
-      "docs/apis.md 6",
+      "docs/connect/apis.md 6",
     );
     await directory.services.put("news", { name: "News" });
     await register(running.service);
@@ -146,7 +146,9 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     const here = (code: string): string =>
       code.replaceAll("https://login.example.com/openid", running.openid).replaceAll(api, videos);
     const [{ remove }, { koa }] = (await Promise.all(
-      ["docs/apis.md 10", "docs/apis.md 11"].map((name) => moduleIn<ApiExample>(name, FOLDER, here)),
+      ["docs/connect/apis.md 10", "docs/connect/apis.md 11"].map((name) =>
+        moduleIn<ApiExample>(name, FOLDER, here),
+      ),
     )) as [ApiExample, ApiExample];
     const headers = { authorization: `Bearer ${access_token}` };
     await expect(remove(new Request(videos, { headers }))).rejects.toMatchObject({ status: 403 });
@@ -162,56 +164,56 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await at.get("/articles").expect(401);
   },
 
-  async "docs/apis.md 14"() {
+  async "docs/connect/apis.md 14"() {
     const { accounts, directory } = running.service;
     await directory.services.put("news", { name: "News" });
     await accounts.assign(running.bob.sub, "news");
     const { makeEditor } = await moduleOf<{
       makeEditor: (service: SignInService, sub: string) => Promise<void>;
-    }>("docs/apis.md 14");
+    }>("docs/connect/apis.md 14");
     await makeEditor(running.service, running.bob.sub);
     expect((await accounts.find(running.bob.sub))?.roles).toEqual({ news: ["editor"] });
   },
 
-  async "docs/audit.md 1"() {
+  async "docs/reference/audit.md 1"() {
     const { sub } = running.ada;
     await running.service.accounts.update(sub, { name: "Augusta" });
     const scope = { service: running.service, sub };
-    const { items } = await snippet("docs/audit.md 1", scope, ["items", "next"]);
+    const { items } = await snippet("docs/reference/audit.md 1", scope, ["items", "next"]);
     expect(items).toContainEqual(expect.objectContaining({ action: "account.updated" }));
   },
 
-  async "docs/audit.md 3"() {
+  async "docs/reference/audit.md 3"() {
     const { service, bob } = running;
-    await snippet("docs/audit.md 3", { service, sub: bob.sub });
+    await snippet("docs/reference/audit.md 3", { service, sub: bob.sub });
     const { items: records } = await service.audit.list({ account: bob.sub });
     expect(records[0]).toMatchObject({ action: "account.disabled", actor: { id: "support-desk" } });
     await service.accounts.enable(bob.sub);
     await service.clients.update(NEWS.client_id, { client_secret: NEWS.client_secret });
   },
 
-  async "docs/clients.md 1 and 3"() {
+  async "docs/connect/clients.md 1 and 3"() {
     const printed = jest.spyOn(console, "log").mockImplementation(() => undefined);
     const { registerShop } = await moduleOf<{ registerShop: (service: SignInService) => Promise<void> }>(
-      "docs/clients.md 1",
+      "docs/connect/clients.md 1",
     );
     await registerShop(running.service);
     const [, client_id] = printed.mock.lastCall ?? [];
     printed.mockRestore();
     const { rotate } = await moduleOf<{ rotate: (service: SignInService, id: string) => Promise<string> }>(
-      "docs/clients.md 3",
+      "docs/connect/clients.md 3",
     );
     expect(await rotate(running.service, String(client_id))).toMatch(/^[\w-]{43}$/);
   },
 
-  async "docs/clients.md 4"() {
+  async "docs/connect/clients.md 4"() {
     const redirect_uri = "https://shop.example/callback";
     const { client_id, client_secret } = await running.service.clients.register({
       name: "By openid-client",
       service: "3",
       redirect_uris: [redirect_uri],
     });
-    const example = await moduleOf<OpenidClientExample>("docs/clients.md 4");
+    const example = await moduleOf<OpenidClientExample>("docs/connect/clients.md 4");
     const discovered = await example.discover(running.openid, client_id, client_secret);
     const { location, checks } = await example.begin(discovered);
     const browser = await new Browser({ stopAt: redirect_uri }).get(location);
@@ -219,39 +221,43 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     expect(await example.finish(discovered, browser.location!, checks)).toBe(running.ada.sub);
   },
 
-  async "docs/browser-applications.md 4"() {
-    const { registerPage } = await moduleOf<{ registerPage: Register }>("docs/browser-applications.md 4");
+  async "docs/connect/browser-applications.md 4"() {
+    const { registerPage } = await moduleOf<{ registerPage: Register }>(
+      "docs/connect/browser-applications.md 4",
+    );
     expect(await kindOf(await registerPage(running.service))).toBe("public");
   },
 
-  async "docs/native-applications.md 4"() {
+  async "docs/connect/native-applications.md 4"() {
     const { registerProgram } = await moduleOf<{ registerProgram: Register }>(
-      "docs/native-applications.md 4",
+      "docs/connect/native-applications.md 4",
     );
     expect(await kindOf(await registerProgram(running.service))).toBe("public");
   },
 
-  async "docs/devices.md 2"() {
-    const { registerTelevision } = await moduleOf<{ registerTelevision: Register }>("docs/devices.md 2");
+  async "docs/connect/devices.md 2"() {
+    const { registerTelevision } = await moduleOf<{ registerTelevision: Register }>(
+      "docs/connect/devices.md 2",
+    );
     expect(await kindOf(await registerTelevision(running.service))).toBe("device");
   },
 
-  async "docs/machines.md 2"() {
+  async "docs/connect/machines.md 2"() {
     const scopes = { "articles:read": "Read articles" };
     const settings = { name: "Articles", service: "1", scopes };
     await running.service.directory.apis.put("https://articles.example.com", settings);
     const printed = jest.spyOn(console, "log").mockImplementation(() => undefined);
-    const { registerJob } = await moduleOf<{ registerJob: Register }>("docs/machines.md 2");
+    const { registerJob } = await moduleOf<{ registerJob: Register }>("docs/connect/machines.md 2");
     expect(await kindOf(await registerJob(running.service))).toBe("machine");
     printed.mockRestore();
   },
 
-  async "docs/embedding.md 4"() {
+  async "docs/embed/mount.md 4"() {
     const { startSignIn } = await moduleOf<{ startSignIn: () => Promise<SignInService> }>(
-      "docs/embedding.md 4",
+      "docs/embed/mount.md 4",
     );
     expect(startSignIn).toBeInstanceOf(Function);
-    const script = `import { startSignIn } from ${JSON.stringify(join(ROOT, FOLDER, "docs-embedding-md-4.ts"))};
+    const script = `import { startSignIn } from ${JSON.stringify(join(ROOT, FOLDER, "docs-embed-mount-md-4.ts"))};
       import { writeFileSync } from "node:fs";
       writeFileSync("sign-in.json", JSON.stringify({ deployments: ${JSON.stringify(LOCAL)}, storage: "sqlite::memory:" }));
       const service = await startSignIn();
@@ -263,9 +269,9 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     expect(process.output()).toContain("locales en pl");
   },
 
-  async "docs/embedding.md 6"() {
+  async "docs/embed/mount.md 6"() {
     const service = await createSignInService(config());
-    const { welcome, watch } = await moduleOf<EmbeddingExample>("docs/embedding.md 6");
+    const { welcome, watch } = await moduleOf<EmbeddingExample>("docs/embed/mount.md 6");
     await service.directory.services.put("1", { name: "News" });
     watch(service);
     await welcome(service);
@@ -276,17 +282,19 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await service.close();
   },
 
-  async "docs/keys.md 2 and 3"() {
+  async "docs/operate/day-to-day/keys.md 2 and 3"() {
     const service = await createSignInService(config());
     const printed = jest.spyOn(console, "log").mockImplementation(() => undefined);
-    const { rotate } = await moduleOf<{ rotate: (of: SignInService) => Promise<void> }>("docs/keys.md 2");
+    const { rotate } = await moduleOf<{ rotate: (of: SignInService) => Promise<void> }>(
+      "docs/operate/day-to-day/keys.md 2",
+    );
     await rotate(service);
     expect(printed.mock.lastCall).toEqual([expect.stringMatching(/signs from \d{4}-/)]);
     printed.mockRestore();
     const [leaked] = (await service.keys.list()).items;
     const { retireLeaked } = await moduleOf<{
       retireLeaked: (of: SignInService, kid: string) => Promise<void>;
-    }>("docs/keys.md 3");
+    }>("docs/operate/day-to-day/keys.md 3");
     await retireLeaked(service, leaked!.kid);
     expect((await service.keys.list()).items.find(({ kid }) => kid === leaked!.kid)?.state).not.toBe(
       "active",
@@ -294,23 +302,25 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await service.close();
   },
 
-  async "docs/mail.md 2"() {
+  async "docs/customize/mail.md 2"() {
     const sent = Promise.withResolvers<unknown>();
     const provider = { send: async (mail: unknown) => sent.resolve(mail) };
     const scope = { createSignInService, config: config(), provider };
-    const { service } = (await snippet("docs/mail.md 2", scope, ["service"])) as { service: SignInService };
+    const { service } = (await snippet("docs/customize/mail.md 2", scope, ["service"])) as {
+      service: SignInService;
+    };
     const { sub } = await service.accounts.create({ email: "ada@example.com", password: "lovelace-1843" });
     await service.accounts.setPassword(sub, "another-1844");
     expect(await sent.promise).toMatchObject({ to: "ada@example.com", idempotencyKey: expect.any(String) });
     await service.close();
   },
 
-  async "docs/operating-notifications.md 2"() {
+  async "docs/notifications/operating.md 2"() {
     const process = new EventEmitter();
     const storage = `sqlite:${join(ROOT, FOLDER, "worker.db")}`;
     const service = await createSignInService(config({ storage }));
     const scope = { createNotificationWorker, config: config({ storage }), process };
-    const { worker } = (await snippet("docs/operating-notifications.md 2", scope, ["worker"])) as {
+    const { worker } = (await snippet("docs/notifications/operating.md 2", scope, ["worker"])) as {
       worker: Awaited<ReturnType<typeof createNotificationWorker>>;
     };
     expect((await worker.health()).ok).toBe(true);
@@ -319,16 +329,16 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await service.close();
   },
 
-  async "docs/operating-notifications.md 5"() {
-    const { items } = await snippet("docs/operating-notifications.md 5", { service: running.service }, [
+  async "docs/notifications/operating.md 5"() {
+    const { items } = await snippet("docs/notifications/operating.md 5", { service: running.service }, [
       "items",
     ]);
     expect(items).toBeDefined();
   },
 
-  async "docs/account-pages.md 2"() {
+  async "docs/customize/account-pages.md 2"() {
     const handlers: Middleware[] = [];
-    await snippet("docs/account-pages.md 2", {
+    await snippet("docs/customize/account-pages.md 2", {
       app: { use: (handler: Middleware) => void handlers.push(handler) },
       service: { routes: () => (_ctx: Context, next: () => Promise<void>) => next() },
       readFileSync: () => "<title>Own</title>",
@@ -343,7 +353,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     expect((await fetch(profile, { headers: { accept: "application/json" } })).status).toBe(401);
   },
 
-  async "docs/pages.md 14"() {
+  async "docs/customize/pages.md 14"() {
     const own = router();
     const host = await startService({
       config: { storage: "sqlite::memory:" },
@@ -352,7 +362,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
         application.use(own.routes());
       },
     });
-    await snippet("docs/pages.md 14", { router: own, service: host.service, render });
+    await snippet("docs/customize/pages.md 14", { router: own, service: host.service, render });
     const news = clientAt(host, "oauth2", NEWS);
     const browser = await news.browser().get(news.authorizeUrl());
     expect([browser.status, browser.html]).toEqual([200, expect.stringContaining("<title>Own</title>")]);
@@ -363,9 +373,9 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await host.close();
   },
 
-  async "docs/receiving-notifications.md 4"() {
+  async "docs/notifications/receiving.md 4"() {
     const path = writeBlock(
-      found("docs/receiving-notifications.md 4"),
+      found("docs/notifications/receiving.md 4"),
       FOLDER,
       (code) => `${code}\nconsole.log("mounted", app.middleware.length);`,
     );
@@ -374,9 +384,9 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     expect(process.output()).toContain("mounted 1");
   },
 
-  async "docs/receiving-notifications.md 5"() {
+  async "docs/notifications/receiving.md 5"() {
     const { receive } = await moduleOf<{ receive: (request: Request) => Promise<Response> }>(
-      "docs/receiving-notifications.md 5",
+      "docs/notifications/receiving.md 5",
     );
     const printed = jest.spyOn(console, "log").mockImplementation(() => undefined);
     const server = createServer((request, response) => void answer(receive, request, response));
@@ -407,9 +417,9 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     server.close();
   },
 
-  async "docs/registration.md 2"() {
+  async "docs/customize/registration.md 2"() {
     const scope = { createSignInService, config: config({ mail: async () => undefined }), isMember };
-    const { service } = (await snippet("docs/registration.md 2", scope, ["service"])) as {
+    const { service } = (await snippet("docs/customize/registration.md 2", scope, ["service"])) as {
       service: SignInService;
     };
     const { registration } = service.configuration.interactions;
@@ -420,7 +430,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await service.close();
   },
 
-  async "docs/getting-started.md 8 and 9"() {
+  async "docs/start/try-the-demo.md 8 and 9"() {
     const port = await freePorts(4);
     const moved = (text: string): string =>
       text
@@ -428,30 +438,30 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
         .replaceAll("3001", `${port + 1}`)
         .replaceAll("3002", `${port + 2}`);
     const file = join(ROOT, FOLDER, "getting-started.json");
-    const { seed, ...settings } = JSON.parse(moved(found("docs/getting-started.md 4").code));
+    const { seed, ...settings } = JSON.parse(moved(found("docs/start/try-the-demo.md 4").code));
     writeFileSync(file, JSON.stringify({ ...settings, seed, storage: "sqlite::memory:" }), { mode: 0o600 });
     // `npm start` is `serve --demo`.
-    const [, typed = ""] = /^npm start -- (.*)\n$/u.exec(found("docs/getting-started.md 5").code) ?? [];
+    const [, typed = ""] = /^npm start -- (.*)\n$/u.exec(found("docs/start/try-the-demo.md 5").code) ?? [];
     const args = ["serve", "--demo", ...typed.replace("sign-in.json", file).split(" ")];
     const server = start("cli/main.ts", { args });
     await server.until(/listening on/);
     // The two examples that use the same file.
-    const beside = found("docs/getting-started.md 6").code.trimEnd().split("\n");
+    const beside = found("docs/start/try-the-demo.md 6").code.trimEnd().split("\n");
     const programs = beside.map((line) => /^npx node (\S+) --config sign-in\.json$/.exec(line)?.[1] ?? line);
     const examples = programs.map((program) => start(program, { args: ["--config", file] }));
     await Promise.all(examples.map((each) => each.until(/http:\S+/)));
     expect(await (await fetch(`http://localhost:${port + 1}/`)).text()).toContain("You are not signed in.");
     for (const each of examples) await each.stop();
     const browser = new Browser({ stopAt: `http://localhost:${port + 1}/callback` });
-    await browser.get(moved(found("docs/getting-started.md 7").code.trim()));
+    await browser.get(moved(found("docs/start/try-the-demo.md 7").code.trim()));
     const [{ username, password }] = seed.accounts;
     await signIn(browser, { username, password });
     const code = browser.location?.searchParams.get("code") ?? "";
     const { access_token } = JSON.parse(
-      shell(moved(found("docs/getting-started.md 8").code).replace("CODE", code)),
+      shell(moved(found("docs/start/try-the-demo.md 8").code).replace("CODE", code)),
     );
     const answers = shell(
-      moved(found("docs/getting-started.md 9").code).replaceAll("ACCESS_TOKEN", access_token),
+      moved(found("docs/start/try-the-demo.md 9").code).replaceAll("ACCESS_TOKEN", access_token),
     );
     expect(answers.match(new RegExp(seed.accounts[0].email, "g"))).toHaveLength(2);
     await server.stop();

@@ -129,10 +129,10 @@ describe("README.md", () => {
   });
 });
 
-describe("docs/embedding.md", () => {
+describe("docs/embed/mount.md", () => {
   it("has a program that runs in an empty folder", async () => {
-    reader.save(block("docs/embedding.md", "ts main.mts runnable"));
-    await typeAndServe(block("docs/embedding.md", "npx node main.mts"), /ready/);
+    reader.save(block("docs/embed/mount.md", "ts main.mts runnable"));
+    await typeAndServe(block("docs/embed/mount.md", "npx node main.mts"), /ready/);
     const page = await open("http://localhost:3000/");
     await page.getByText("my own page").waitFor();
     const ours = await fetch(reader.filled("http://localhost:3000/auth/oauth2/authorize"));
@@ -140,11 +140,11 @@ describe("docs/embedding.md", () => {
   });
 });
 
-describe("docs/pages.md", () => {
+describe("docs/customize/pages.md", () => {
   it("has a complete page, which signs in at both deployments, and a program that serves it", async () => {
-    reader.save(block("docs/pages.md", "html login.html"));
-    reader.save(block("docs/pages.md", "js server.mjs"));
-    await typeAndServe(block("docs/pages.md", "npx node server.mjs"), /listening/);
+    reader.save(block("docs/customize/pages.md", "html login.html"));
+    reader.save(block("docs/customize/pages.md", "js server.mjs"));
+    await typeAndServe(block("docs/customize/pages.md", "npx node server.mjs"), /listening/);
     const openid = `${AUTHORIZE.replace("/oauth2", "/openid/oauth2")}&scope=openid&redirect_uri=${CALLBACK}`;
     for (const address of [AUTHORIZE, openid]) {
       const page = await open(address);
@@ -157,9 +157,10 @@ describe("docs/pages.md", () => {
   });
 
   it("has views that sign in in the folder of the first hour", async () => {
-    for (const name of ["brand", "login"]) reader.save(block("docs/pages.md", `ejs views/${name}.ejs`));
+    for (const name of ["brand", "login"])
+      reader.save(block("docs/customize/pages.md", `ejs views/${name}.ejs`));
     const { interactions } = JSON.parse(
-      block("docs/pages.md", '{ "interactions": { "views": ["./views"] } }').code,
+      block("docs/customize/pages.md", '{ "interactions": { "views": ["./views"] } }').code,
     ) as { readonly interactions: object };
     await firstHour((config) => ({
       ...config,
@@ -172,18 +173,21 @@ describe("docs/pages.md", () => {
   });
 });
 
-describe("docs/developing-a-ui.md", () => {
+describe("docs/customize/developing-a-ui.md", () => {
   it("has a development server in front, with the complete page", async () => {
-    reader.save(block("docs/developing-a-ui.md", '  "proxy": ["127.0.0.1", "::1"],'), "development.json");
-    reader.save(block("docs/developing-a-ui.md", "js vite.config.js"));
-    const page = block("docs/pages.md", "html login.html");
+    reader.save(
+      block("docs/customize/developing-a-ui.md", '  "proxy": ["127.0.0.1", "::1"],'),
+      "development.json",
+    );
+    reader.save(block("docs/customize/developing-a-ui.md", "js vite.config.js"));
+    const page = block("docs/customize/pages.md", "html login.html");
     const adapted = page.code
       .replace('"/passkeys.js"', '"sign-in-service/browser"')
       .replace(String.raw`(\/openid)?`, String.raw`(\/auth(\/openid)?)`);
     reader.save({ ...page, code: adapted });
     await reader.type("npm init --yes\nnpm install node@24 ../sign-in-service/*.tgz");
     const serve = "npx sign-in-service serve --config development.json";
-    await reader.serve(block("docs/developing-a-ui.md", serve).code.trim(), /listening on/);
+    await reader.serve(block("docs/customize/developing-a-ui.md", serve).code.trim(), /listening on/);
     const config = "--config development.json";
     await reader.type(REGISTER.replaceAll(/$/gm, ` ${config}`));
     const created = await reader.type(
@@ -192,23 +196,26 @@ describe("docs/developing-a-ui.md", () => {
     reader.save({ info: "", code: "lovelace-1843" }, "password.txt");
     const { sub } = JSON.parse(created) as { readonly sub: string };
     await reader.type(`npx sign-in-service accounts set-password ${sub} ${config} < password.txt`);
-    await typeAndServe(block("docs/developing-a-ui.md", "npx vite"), /Local:/);
+    await typeAndServe(block("docs/customize/developing-a-ui.md", "npx vite"), /Local:/);
     const opened = await open(AUTHORIZE.replace("3000", "5173/auth"));
     expect(new URL(opened.url()).pathname).toBe("/login");
     await signsIn(opened, "lovelace-1843");
   });
 });
 
-describe("docs/your-application.md", () => {
+describe("docs/connect/your-application.md", () => {
   it.each(["express", "koa"])("has a program with %s that signs people in", async (framework) => {
-    const { seed } = JSON.parse(block("docs/your-application.md", '  "seed": {').code) as Json;
+    const { seed } = JSON.parse(block("docs/connect/your-application.md", '  "seed": {').code) as Json;
     await firstHour((config) => ({ ...config, seed }));
     await reader.type("mkdir ../application && cd ../application");
     const packages = "npm install node@24 openid-client iron-session@9";
-    await reader.type(block("docs/your-application.md", packages).code);
-    reader.save(block("docs/your-application.md", `ts examples/your-application/${framework}.ts`), "app.mts");
+    await reader.type(block("docs/connect/your-application.md", packages).code);
+    reader.save(
+      block("docs/connect/your-application.md", `ts examples/your-application/${framework}.ts`),
+      "app.mts",
+    );
     const more = framework === "koa" ? "koa @koa/router" : framework;
-    const { code } = block("docs/your-application.md", `npm install ${more}`);
+    const { code } = block("docs/connect/your-application.md", `npm install ${more}`);
     const [install = "", ...run] = code.trimEnd().split("\n");
     await reader.type(install);
     await reader.serve(`env ${run.join("\n")}`, /listening on/);
@@ -239,15 +246,15 @@ describe("what can be built on the first hour", () => {
   });
 
   it("runs in folders of its own: an API and its job, a program, and a page", async () => {
-    const api = await inItsOwnFolder("apis");
+    const api = await inItsOwnFolder("connect/apis");
     await reader.serve(`env PORT=3001 ${api}`, /Listening/);
     const job = blocks().find(
-      ({ name, code }) => name.startsWith("docs/apis.md") && code.includes("npx node job.ts"),
+      ({ name, code }) => name.startsWith("docs/connect/apis.md") && code.includes("npx node job.ts"),
     );
     expect(await reader.type(job?.code ?? "false")).toMatch(/^200 .*First article/);
 
     await reader.type("cd ../sign-in");
-    const program = await reader.serve(await inItsOwnFolder("native-applications"), /http:\S+/);
+    const program = await reader.serve(await inItsOwnFolder("connect/native-applications"), /http:\S+/);
     const [address = ""] = await program.until(/http:\S+/);
     const first = await browser.newPage();
     await first.goto(address);
@@ -257,7 +264,7 @@ describe("what can be built on the first hour", () => {
     expect(program.output()).toContain("Signed in as ada@example.com");
 
     await reader.type("cd ../sign-in");
-    await reader.type(await inItsOwnFolder("browser-applications"));
+    await reader.type(await inItsOwnFolder("connect/browser-applications"));
     const html = reader.read("index.html");
     const filled = html.replace("{issuer}", "http://localhost:3000/openid").replace("{client_id}", "spa");
     reader.save({ info: "", code: filled }, "index.html");

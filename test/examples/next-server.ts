@@ -1,5 +1,5 @@
 /**
- * Stands for Next.js, which is too large to install for a test: it serves the files of `docs/your-application.md` as they
+ * Stands for Next.js, which is too large to install for a test: it serves the files of `docs/connect/your-application.md` as they
  * stand there, with the parts of Next.js that they import.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -30,7 +30,7 @@ function save(name: string, text: string): string {
 /** The files of the document. */
 for (const { name, info, code } of blocks()) {
   const [, file = ""] = info.split(" ");
-  if (!name.startsWith("docs/your-application.md")) continue;
+  if (!name.startsWith("docs/connect/your-application.md")) continue;
   if (file.startsWith("app/")) save(file, code);
   if (file.endsWith("/next.ts")) save("auth.ts", code);
 }

@@ -1,4 +1,4 @@
-/** The store in docs/storage-backends.md: it passes the contract, and a service runs on it. */
+/** The store in docs/embed/storage-backends.md: it passes the contract, and a service runs on it. */
 import { randomBytes } from "node:crypto";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -123,7 +123,7 @@ describe("the receiver of account events", () => {
   });
 });
 
-describe("the receiver in docs/receiving-notifications.md", () => {
+describe("the receiver in docs/notifications/receiving.md", () => {
   it("starts, and accepts the notifications of this service", async () => {
     const block = blocks().find(
       ({ name, info }) => /receiving-notifications/.test(name) && info === "ts runnable",

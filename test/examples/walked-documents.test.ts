@@ -26,7 +26,7 @@ afterAll(async () => {
 });
 
 it("The first hour ends with a person signed in at a client", async () => {
-  const steps = stepsOf("first-hour");
+  const steps = stepsOf("start/run-the-server");
   expect(steps.length).toBeGreaterThan(8);
   for (const step of steps) {
     if (step.command.includes("code=CODE")) {
@@ -71,7 +71,12 @@ function startOf(document: string, as: string): Start {
 }
 
 it("A page, an API, a job, an MCP server and a command-line program are clients of that service", async () => {
-  for (const document of ["browser-applications", "apis", "agents", "native-applications"]) {
+  for (const document of [
+    "connect/browser-applications",
+    "connect/apis",
+    "connect/agents",
+    "connect/native-applications",
+  ]) {
     const steps = stepsOf(document);
     expect([document, steps.length > 0]).toEqual([document, true]);
     for (const step of steps) await reader.follow(step);
@@ -82,22 +87,25 @@ it("A page, an API, a job, an MCP server and a command-line program are clients 
   const url = reader.filled(`http://localhost:3000/openid/oauth2/authorize?scope=openid&${request}`);
   expect((await signedIn(url, page)).searchParams.has("code")).toBe(true);
 
-  const { env, ...rest } = startOf("apis", "main.ts");
+  const { env, ...rest } = startOf("connect/apis", "main.ts");
   const PORT = reader.filled("3001");
   const api = start("examples/api/main.ts", { env: { ...env, PORT }, ...rest });
   reader.keep(api);
   await api.until(/Listening/);
-  const job = start("examples/machine/job.ts", startOf("apis", "job.ts"));
+  const job = start("examples/machine/job.ts", startOf("connect/apis", "job.ts"));
   expect([await job.ended, job.output()]).toEqual([0, expect.stringMatching(/^200 .*First article/)]);
 
   // Both have the port 3001.
   await api.stop();
-  const mcp = start("examples/mcp/server.ts", startOf("agents", "server.ts"));
+  const mcp = start("examples/mcp/server.ts", startOf("connect/agents", "server.ts"));
   reader.keep(mcp);
   const [, address = ""] = await mcp.until(/The MCP server is at (\S+)/);
   expect((await fetch(address, { method: "POST" })).status).toBe(401);
 
-  const program = start("examples/cli-login/loopback.ts", startOf("native-applications", "loopback.ts"));
+  const program = start(
+    "examples/cli-login/loopback.ts",
+    startOf("connect/native-applications", "loopback.ts"),
+  );
   reader.keep(program);
   const [location = ""] = await program.until(/http:\S+/);
   const { searchParams } = new URL(location);
@@ -110,7 +118,7 @@ it("A page, an API, a job, an MCP server and a command-line program are clients 
 
 it("A client with FAPI 2.0 is registered as Clients with high security says [D-FAPI-1]", async () => {
   const command = blocks()
-    .filter(({ name }) => name.startsWith("docs/high-security.md"))
+    .filter(({ name }) => name.startsWith("docs/connect/high-security.md"))
     .flatMap(({ code }) => code.split("\n"))
     .find((each) => each.includes("--profile fapi2"));
   const jwk = generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey.export({ format: "jwk" });
@@ -123,13 +131,13 @@ it("A client with FAPI 2.0 is registered as Clients with high security says [D-F
 }, 60_000);
 
 it("Day two goes on where the first hour ended", async () => {
-  const steps = stepsOf("day-two");
+  const steps = stepsOf("operate/runbooks/day-two");
   expect(steps.length).toBeGreaterThan(12);
   for (const step of steps) await reader.follow(step);
 }, 60_000);
 
 it("A backup of it is restored as Backup and restore says", async () => {
-  const steps = stepsOf("backup");
+  const steps = stepsOf("operate/day-to-day/backup");
   expect(steps.length).toBeGreaterThan(6);
   for (const step of steps) await reader.follow(step);
 }, 60_000);

@@ -209,11 +209,11 @@ describe("a back-channel logout", () => {
   });
 
   it("has the documented events, labels and reasons [D-BACKCHANNEL-1]", () => {
-    const reasons = tableAfter("docs/operating.md", "Each process counts what it sends.").map(
+    const reasons = tableAfter("docs/operate/set-up/operating.md", "Each process counts what it sends.").map(
       ([word]) => word,
     );
     expect(reasons).toEqual([...BACKCHANNEL_FAILURES]);
-    const events = tableAfter("docs/operating.md", "`service.events`:").map(([name]) => name);
+    const events = tableAfter("docs/operate/set-up/operating.md", "`service.events`:").map(([name]) => name);
     const known: readonly (keyof ServiceEvents)[] = ["backchannel.delivered", "backchannel.failed"];
     expect(events).toEqual(known);
   });

@@ -14,7 +14,7 @@ import { athOf, makeProof, newProofKey, type ProofKey } from "./proof-maker.ts";
 import { ADA, CALLBACK, listen, NEWS, useService } from "./running-service.ts";
 import { API, ARTICLES, GRANTED, READER, registerReader, resetApis, SCOPE, VIDEOS } from "./sample-apis.ts";
 
-/** What docs/high-security.md shows. */
+/** What docs/connect/high-security.md shows. */
 interface Documented {
   readonly refreshed: (
     config: client.Configuration,
@@ -114,7 +114,10 @@ describe.each(["ES256", "Ed25519", "PS256", "RS256"])("openid-client with a %s k
       await expect(client.refreshTokenGrant(config, next.refresh_token ?? "")).rejects.toMatchObject({
         error: "invalid_grant",
       });
-      const { refreshed } = await moduleIn<Documented>("docs/high-security.md 2", ".cache/proving-clients");
+      const { refreshed } = await moduleIn<Documented>(
+        "docs/connect/high-security.md 2",
+        ".cache/proving-clients",
+      );
       expect(await refreshed(config, keys, next.refresh_token ?? "", sub)).toMatchObject({ sub });
     },
   );

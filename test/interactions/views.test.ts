@@ -165,8 +165,8 @@ describe("the pages of the account", () => {
   });
 });
 
-describe("docs/pages.md", () => {
-  const text = readFileSync(join(SOURCES, "../docs/pages.md"), "utf8");
+describe("docs/customize/pages.md", () => {
+  const text = readFileSync(join(SOURCES, "../docs/customize/pages.md"), "utf8");
 
   it("lists every file of the built-in views", () => {
     const table = [...text.matchAll(/`([\w-]+\.(?:ejs|css|js))`/g)].map(([, file = ""]) => file);

@@ -164,7 +164,7 @@ describe("authentication", () => {
 
   it("works with an ACL user that has the documented rights and its own prefix", async () => {
     const redis = await redisWith();
-    const page = readFileSync(join(import.meta.dirname, "../../../docs/redis.md"), "utf8");
+    const page = readFileSync(join(import.meta.dirname, "../../../docs/operate/set-up/redis.md"), "utf8");
     const rules = /^ACL SETUSER sign-in (.+)$/mu.exec(page)?.[1]?.split(" ") ?? [];
     const password = `${SECRET}@/:%`;
     const allow = (...more: string[]) => redis.client.call("ACL", "SETUSER", "sign-in", ...more);

@@ -124,7 +124,7 @@ describe("the public port", () => {
   });
 });
 
-describe("the SDK of docs/tracing.md", () => {
+describe("the SDK of docs/operate/day-to-day/tracing.md", () => {
   it("gets spans and metrics of the bundled server, also those of its last moments [D-OTEL-8]", async () => {
     const sent: [path: string, body: string][] = [];
     const collector = createServer((request, response) => {

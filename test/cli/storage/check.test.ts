@@ -343,7 +343,7 @@ describe("storage check on SQLite and Redis", () => {
     );
 
     it("works with a user that has the documented rights", async () => {
-      const service = rightsIn("redis.md", /^ACL SETUSER sign-in (.+)$/mu);
+      const service = rightsIn("operate/set-up/redis.md", /^ACL SETUSER sign-in (.+)$/mu);
       const allow = (...rules: string[]) => redis.client.call("ACL", "SETUSER", "sign-in", ...rules);
       await allow(...service);
       const artifacts = redis.url.replace("//", "//sign-in:password@");

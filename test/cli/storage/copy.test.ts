@@ -238,7 +238,7 @@ describe("artifacts in Redis", () => {
   }, 120_000);
 
   it("need a password that is never printed", async () => {
-    const documented = readFileSync(join(ROOT, "docs/redis.md"), "utf8");
+    const documented = readFileSync(join(ROOT, "docs/operate/set-up/redis.md"), "utf8");
     const rights = /ACL SETUSER .* (\+@connection .*)/.exec(documented)![1]!.split(" ");
     await redis.client.call("ACL", "SETUSER", "copier", "on", ">pass:w/ord-of-redis", "~*", ...rights);
     const { host } = new URL(redis.url);

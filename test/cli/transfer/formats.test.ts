@@ -235,7 +235,7 @@ describe("a table", () => {
   ])("with %s is refused as a whole [D-ADM-221]", async (_name, text) => {
     const file = stage.write("wrong.csv", text);
     const { code, err } = await stage.cli(["accounts", "import", file, "--format", "csv"]);
-    expect([code, err]).toEqual([2, expect.stringContaining("docs/moving-from-csv.md")]);
+    expect([code, err]).toEqual([2, expect.stringContaining("docs/operate/day-to-day/moving-from-csv.md")]);
     expect(err).not.toMatch(/salary|csv\.example/u);
   });
 

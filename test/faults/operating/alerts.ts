@@ -61,7 +61,8 @@ export class Prometheus {
   /** Starts it with the documented configuration. */
   static async open(): Promise<Prometheus> {
     const folder = mkdtempSync(join(tmpdir(), "sign-in-prometheus-"));
-    const [, documented = ""] = /```yaml\n(rule_files:[\s\S]*?)```/u.exec(textOf("docs/alerts.md")) ?? [];
+    const [, documented = ""] =
+      /```yaml\n(rule_files:[\s\S]*?)```/u.exec(textOf("docs/operate/runbooks/alerts.md")) ?? [];
     const {
       scrape_configs: [scrape],
     } = parse(documented) as { scrape_configs: [Record<string, unknown>] };

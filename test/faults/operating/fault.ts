@@ -28,7 +28,7 @@ export interface Fault {
   readonly metric: string;
   /** The alerts, with the one that leads to the cause first. */
   readonly alerts: readonly string[];
-  /** Commands of the first alert's section in docs/alerts.md, and what they print of the cause. */
+  /** Commands of the first alert's section in docs/operate/runbooks/alerts.md, and what they print of the cause. */
   readonly runbook: readonly (readonly [command: string, cause: RegExp])[];
   /** Whether it happens once. Otherwise, the fault goes on as it began. */
   readonly isOnce?: boolean;

@@ -38,7 +38,7 @@ afterAll(async () => {
 
 /** The section of an alert. */
 const section = (alert: string): string =>
-  textOf("docs/alerts.md")
+  textOf("docs/operate/runbooks/alerts.md")
     .split(/^## /mu)
     .find((text) => text.startsWith(`${alert}\n`)) ?? "";
 
@@ -107,7 +107,7 @@ describe("over all faults", () => {
 
 describe("the runbook", () => {
   it("names commands and options that exist", () => {
-    const named = [...textOf("docs/alerts.md").matchAll(/`sign-in-service ([^`]+)`/gu)];
+    const named = [...textOf("docs/operate/runbooks/alerts.md").matchAll(/`sign-in-service ([^`]+)`/gu)];
     const problems = named.flatMap(([, text = ""]) => {
       const command = COMMANDS.commands.find(({ words }) => `${text} `.startsWith(`${words.join(" ")} `));
       if (command === undefined) return [text];

@@ -1,11 +1,11 @@
-/** The measured table in docs/faults.md. */
+/** The measured table in docs/internals/faults.md. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ROOT } from "../../examples/documents.ts";
 import type { Fault } from "./fault.ts";
 import type { Seen } from "./measure.ts";
 
-const PAGE = join(ROOT, "docs/faults.md");
+const PAGE = join(ROOT, "docs/internals/faults.md");
 const TABLE = /(<!-- faults: measured by the campaign -->\n\n)([\s\S]*?)(\n\n<!-- end of faults -->)/u;
 
 const HEAD = [
@@ -22,7 +22,8 @@ function lineOf({ line }: Fault): string {
 
 function rowOf({ fault, alerts, healedAfter, worker }: Seen): string {
   const fired = fault.alerts.map(
-    (name) => `[${name}](alerts.md#${name.toLowerCase()}): ${alerts.get(name) ?? "never"} s`,
+    (name) =>
+      `[${name}](../operate/runbooks/alerts.md#${name.toLowerCase()}): ${alerts.get(name) ?? "never"} s`,
   );
   const cells = [
     fault.name,

@@ -60,7 +60,7 @@ for (const backend of BACKENDS)
       [
         "an earlier version",
         FORMAT - 1,
-        "Use the versions in between one after the other, each with its storage migrate (docs/upgrading.md)",
+        "Use the versions in between one after the other, each with its storage migrate (docs/operate/day-to-day/upgrading.md)",
       ],
     ])("that %s wrote is refused, and not changed", async (version, format, fix) => {
       const address = await ground.newAddress();
