@@ -17,6 +17,7 @@ import { seededEntry, seededService } from "../accounts/operations/directory.ts"
 import { seedClient, seedSchema } from "../lib/seed.ts";
 import { type Comment, type Documented, readComment, ROOT, withComments } from "./comments.ts";
 import { type Page, pageWithTables } from "./page.ts";
+import { kindTable } from "./tables.ts";
 
 export const CONFIGURATION: Documented = { file: "config/input.ts", name: "SignInServiceConfig" };
 
@@ -188,10 +189,16 @@ function argumentsWith(rows: ClientRows) {
   ] as const;
 }
 
-/** The keys of the configuration file: `port`, and the contents of a seed. */
-export const seedPage: Page = pageWithTables("docs/reference/seed.md", () => ({
-  "the file": keyTable(fileSchema, (leaf) => ({ variable: documentedVariable(leaf) })),
-  ...argumentTables(CLIENT_ROWS),
+/** The keys of the configuration file besides the configuration: `port`, and the contents of a seed. */
+export const seedPage: Page = pageWithTables("docs/reference/seed.md", () => {
+  // Clients have a page of their own, and what portals and groups have is in the table of services.
+  const { clients: _clients, "portals and groups": _entries, ...tables } = argumentTables(CLIENT_ROWS);
+  return { "the file": keyTable(fileSchema), ...tables };
+});
+
+export const clientSettingsPage: Page = pageWithTables("docs/reference/client-settings.md", () => ({
+  kinds: kindTable(CLIENT_ROWS.kinds),
+  clients: argumentTables(CLIENT_ROWS)["clients"] ?? "",
 }));
 
 /** The keys of what a seed contains. */

@@ -1,24 +1,16 @@
 /** `npm run docs` writes the generated files. With `--check`, it only lists the outdated ones. */
-import { readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { administrationDocument, administrationPage } from "./administration.ts";
-import { commandLinePage } from "./command-line.ts";
+import { commandLinePage, commandPages } from "./command-line.ts";
 import { withOneCompiler } from "./comments.ts";
-import { configurationPage, configurationSchemaFile, seedPage } from "./configuration.ts";
+import { clientSettingsPage, configurationPage, configurationSchemaFile, seedPage } from "./configuration.ts";
 import { eventsPage, eventsSchemaFile } from "./events.ts";
 import { formatsFile, upgradingPage } from "./formats.ts";
 import { openapiPage } from "./openapi.ts";
 import { operationTexts } from "./operations.ts";
-import { type Page, pageWithFiles } from "./page.ts";
-import {
-  auditPage,
-  clientsPage,
-  doctorPage,
-  kindsPage,
-  metricsPage,
-  scalePage,
-  securityPage,
-} from "./tables.ts";
+import { type Folder, linksFrom, type Page, pageWithFiles } from "./page.ts";
+import { auditPage, doctorPage, kindsPage, metricsPage, scalePage, securityPage } from "./tables.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -38,7 +30,7 @@ export const pages: readonly Page[] = [
   administrationDocument,
   administrationPage,
   auditPage,
-  clientsPage,
+  clientSettingsPage,
   commandLinePage,
   configurationPage,
   configurationSchemaFile,
@@ -57,6 +49,9 @@ export const pages: readonly Page[] = [
   yourApplicationPage,
 ];
 
+/** All folders with nothing but generated files. */
+const folders: readonly Folder[] = [commandPages];
+
 /** Finds the outdated files. @param write Whether to update them. */
 export function drifted(write: boolean): Promise<string[]> {
   return withOneCompiler(async () => {
@@ -67,8 +62,32 @@ export function drifted(write: boolean): Promise<string[]> {
       found.push(page.file);
       if (write) writeFileSync(join(ROOT, page.file), text);
     }
+    for (const { folder, generateAll } of folders) {
+      const texts = await generateAll();
+      for (const [name, written] of texts) {
+        const file = `${folder}/${name}`;
+        const text = linksFrom(file, written);
+        if (textOf(file) === text) continue;
+        found.push(file);
+        if (!write) continue;
+        mkdirSync(join(ROOT, folder), { recursive: true });
+        writeFileSync(join(ROOT, file), text);
+      }
+      for (const name of namesIn(folder).filter((each) => !texts.has(each))) {
+        found.push(`${folder}/${name}`);
+        if (write) rmSync(join(ROOT, folder, name));
+      }
+    }
     return found;
   });
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(join(ROOT, folder));
+  } catch {
+    return [];
+  }
 }
 
 function textOf(file: string): string | undefined {

@@ -4,10 +4,7 @@ import { packageVersion } from "../core/package-version.ts";
 import { NEEDED_NODE } from "../core/node-version.ts";
 import { currentFormat, formerFormat, STORAGE_FORMATS } from "../core/storage-formats.ts";
 import { configurationSchemaFile } from "./configuration.ts";
-import { type Page, pageWithTables } from "./page.ts";
-
-const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
-  [head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+import { type Page, pageWithTables, table } from "./page.ts";
 
 /** `0.3` of `0.3.0`. */
 const minor = (version: string): string => version.split(".").slice(0, 2).join(".");

@@ -9,24 +9,37 @@ export interface Page {
   readonly generate: () => string | Promise<string>;
 }
 
+/** A folder in `docs/` that holds generated files only. */
+export interface Folder {
+  /** Path from the root of the project. */
+  readonly folder: string;
+  /** Returns the texts by the names of their files. */
+  readonly generateAll: () => Promise<ReadonlyMap<string, string>>;
+}
+
+/** A Markdown table. */
+export function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
+  return [heads, heads.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+}
+
 /**
  * Replaces the table between the markers `<!-- NAME: written by npm run docs -->` and `<!-- end of NAME -->`.
  *
  * @throws Error if the document doesn't have both markers, once each and in this order.
  */
-export function withTable(document: string, name: string, table: string): string {
+export function withTable(document: string, name: string, text: string): string {
   const [start, end] = [`<!-- ${name}: written by npm run docs -->`, `<!-- end of ${name} -->`];
   const [before = "", rest = "", ...more] = document.split(start);
   const [, after, ...others] = rest.split(end);
   if (after === undefined || more.length + others.length > 0) {
     throw new Error(`the page must hold ${start} and ${end}, once each and in this order`);
   }
-  return `${before}${start}\n\n${table}\n\n${end}${after}`;
+  return `${before}${start}\n\n${text}\n\n${end}${after}`;
 }
 
 /** Declarations link from the root of the project, as in `](docs/connect/clients.md)`, because several pages show them. */
-function linksFrom(file: string, table: string): string {
-  return table.replaceAll(
+export function linksFrom(file: string, text: string): string {
+  return text.replaceAll(
     /\]\(docs\/([^)]+)\)/g,
     (_all, target: string) => `](${relative(dirname(file), `docs/${target}`)})`,
   );
@@ -41,7 +54,7 @@ export function pageWithTables(
     file,
     generate: async () =>
       Object.entries(await tables()).reduce(
-        (document, [name, table]) => withTable(document, name, linksFrom(file, table)),
+        (document, [name, text]) => withTable(document, name, linksFrom(file, text)),
         textOf(file),
       ),
   };

@@ -3,7 +3,6 @@ import { capacityTables } from "../bench/growth/capacity.ts";
 import { byteTable, costTable, readFigures, structureTable } from "../bench/growth/figures.ts";
 import { countTable, readCounts, STORAGES } from "../bench/statements/statements.ts";
 import { DEFAULT_KIND, type KindOfClient } from "../accounts/clients/client-kinds.ts";
-import { CLIENT_ROWS } from "../accounts/clients/client-settings.ts";
 import { type LimitDeclaration, RATE_LIMITS } from "../accounts/limits/limit-table.ts";
 import {
   ACTIONS_OF_STRANGERS,
@@ -28,12 +27,8 @@ import {
   type Verdict,
   VERDICTS,
 } from "../test/hostile/token-table.ts";
-import { type Page, pageWithTables } from "./page.ts";
+import { type Page, pageWithTables, table } from "./page.ts";
 import { defaults } from "../config/schema.ts";
-
-function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
-  return [heads, heads.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
-}
 
 export const auditPage: Page = pageWithTables("docs/reference/audit.md", () => ({
   "all actions": table(
@@ -130,10 +125,6 @@ export function kindTable(kinds: Readonly<Record<string, KindOfClient>>): string
     ]),
   );
 }
-
-export const clientsPage: Page = pageWithTables("docs/connect/clients.md", () => ({
-  kinds: kindTable(CLIENT_ROWS.kinds),
-}));
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;

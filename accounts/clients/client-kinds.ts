@@ -8,7 +8,7 @@ export const DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code";
 
 /** What all clients of a kind have in common. */
 export interface KindOfClient {
-  /** What it is: a cell of `docs/connect/clients.md`. */
+  /** What it is: a cell of `docs/reference/client-settings.md`. */
   readonly is: string;
   /** Whether it proves who it is, with a secret or keys. oidc-provider requires PKCE of the others. */
   readonly confidential: boolean;

@@ -37,7 +37,7 @@ function valuesOf(
 function kindIn({ kinds }: ClientRows): z.ZodType {
   const names = Object.keys(kinds);
   return described(z.enum(names, { error: `must be one of ${names.join(", ")}` }).default(DEFAULT_KIND), {
-    form: `${names.map((each) => `\`${each}\``).join(", ")}: see [Clients](docs/connect/clients.md#kinds)`,
+    form: `${names.map((each) => `\`${each}\``).join(", ")}: see [Kinds](docs/reference/client-settings.md#kinds)`,
   });
 }
 

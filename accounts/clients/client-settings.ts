@@ -43,7 +43,7 @@ function addressList(least: number): z.ZodReadonly<z.ZodArray<z.ZodString>> {
     .readonly();
 }
 
-const addressesForm = `different addresses, at most ${MAX_ADDRESSES}: https, or http on loopback; of a \`public\` client as [Clients](docs/connect/clients.md#kinds) says`;
+const addressesForm = `different addresses, at most ${MAX_ADDRESSES}: https, or http on loopback; of a \`public\` client as [Kinds](docs/reference/client-settings.md#kinds) says`;
 
 const clientKey = z
   .custom<ClientKey>()

@@ -153,7 +153,7 @@ export const accounts = operations("account", {
   /**
    * Lists accounts, ordered by `user_id`, or searches them.
    *
-   * Of a search, those that it names exactly come first. A page of a search is full or the last one. See "Search" in `decisions.md`.
+   * Of a search, those that it names exactly come first. A page of a search is full or the last one.
    *
    * @throws SignInError `search_too_wide` if more than 1,000 accounts have a name that begins like this; `search_incomplete` until
    *   `storage reindex` has finished, unless the search names somebody exactly.

@@ -45,7 +45,7 @@ it("is a command with completion, an address, a call of the typed client, and do
   const { openApiDocument } = await import("../../administration/open-api.ts");
   const { COMMANDS } = await import("../../cli/commands.ts");
   const { offersFor } = await import("../../cli/completion.ts");
-  const { commandLinePage } = await import("../../build/command-line.ts");
+  const { commandPages } = await import("../../build/command-line.ts");
   const { administrationPage } = await import("../../build/administration.ts");
   const office = await openOffice();
   atEnd(() => office.close());
@@ -85,8 +85,8 @@ it("is a command with completion, an address, a call of the typed client, and do
       post: { operationId: "groups.paint", "x-role": "support", summary: "Paints a group" },
     },
   });
-  expect(await commandLinePage.generate()).toContain(
-    "\n### groups paint\n\nPaints a group.\n\n`sign-in-service groups paint KEY [options]`\n",
+  expect((await commandPages.generateAll()).get("groups.md")).toContain(
+    "\n## groups paint\n\nPaints a group.\n\n```sh\nsign-in-service groups paint media ",
   );
   expect(await administrationPage.generate()).toContain("\n| `groups.paint` |  | yes | yes |");
 }, 60_000);

@@ -2,7 +2,12 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
 import type { z } from "zod";
-import { configurationPage, configurationSchemaFile, seedPage } from "../../build/configuration.ts";
+import {
+  clientSettingsPage,
+  configurationPage,
+  configurationSchemaFile,
+  seedPage,
+} from "../../build/configuration.ts";
 import { pages } from "../../build/docs.ts";
 import { withTable } from "../../build/page.ts";
 import { configurationSchema, defaults } from "../../config/schema.ts";
@@ -47,6 +52,8 @@ function without(value: object, [key, ...inner]: readonly string[]): object {
   else if (typeof child === "object" && child !== null) copy[key ?? ""] = without(child, inner);
   return copy;
 }
+
+const pathsOf = (schema: z.ZodType): string[] => leavesOf(schema).map(({ path }) => path.join("."));
 
 function leaves(value: unknown, path: string): string[] {
   const isSection =
@@ -120,19 +127,17 @@ describe("docs/reference/seed.md", () => {
   it("is generated from the schemas of the file and its seed", () => {
     expect(pages).toContain(seedPage);
     const text = readFileSync(join(ROOT, seedPage.file), "utf8");
-    for (const key of [
-      "port",
-      "seed",
-      "clients",
-      "receiver.types",
-      "receiver.signing_secret",
-      "password_hash",
-    ])
+    for (const key of ["port", "seed", "receiver.types", "receiver.signing_secret", "password_hash"])
       expect(text).toMatch(new RegExp(`^\\| \`${key.replace(".", "\\.")}\`(?:<br>\`\\w+\`)? \\|`, "mu"));
   });
 
+  it("has what portals and groups have in the table of services", () => {
+    const own = pathsOf(seededService).filter((key) => !pathsOf(seededEntry).includes(key));
+    expect(own).toEqual(["group", "roles"]);
+    expect(pathsOf(seededEntry).every((key) => key === "name" || key.startsWith("receiver."))).toBe(true);
+  });
+
   it.each<[string, z.ZodType, object]>([
-    ["portals and groups", seededEntry, { name: "N", receiver: RECEIVER }],
     ["services", seededService, { name: "N", receiver: RECEIVER }],
     ["clients", seedClient(CLIENT_ROWS), CLIENT],
     ["accounts", importedAccount, { email: "ada@example.com" }],
@@ -140,7 +145,8 @@ describe("docs/reference/seed.md", () => {
   ])(
     "has the type, default and meaning of every key of %s, and marks required ones",
     (title, schema, least) => {
-      const table = rows(readFileSync(join(ROOT, seedPage.file), "utf8"), title);
+      const { file } = title === "clients" ? clientSettingsPage : seedPage;
+      const table = rows(readFileSync(join(ROOT, file), "utf8"), title);
       expect([...table.keys()]).toEqual(leavesOf(schema).map(({ path }) => path.join(".")));
       expect([...table.values()].filter((cells) => cells.length !== 3 || cells.includes(""))).toEqual([]);
       expect(schema.safeParse(least).success).toBe(true);

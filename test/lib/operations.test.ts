@@ -96,7 +96,8 @@ describe.each(ROWS)("the operation %s", (name, noun, verb, row) => {
       expect([member, option.test(forms ?? "")]).toEqual([member, !isAsked && isOperand !== true]);
     }
     for (const { about } of command?.options ?? []) expect(about).not.toBe("");
-    const reference = readFileSync(join(import.meta.dirname, "../../docs/reference/command-line.md"), "utf8");
+    const page = `../../docs/reference/command-line/${command?.words[0]}.md`;
+    const reference = readFileSync(join(import.meta.dirname, page), "utf8");
     expect(reference).toContain(`\nsign-in-service ${command?.examples[0]}\n`);
   });
 });
