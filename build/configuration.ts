@@ -3,12 +3,11 @@
  * schema are generated from the schemas. What the keys of the configuration mean is in the comments of their interfaces.
  */
 import { z } from "zod";
-import { defaultOf, keyTable, type KeyNotes, type Leaf, leavesOf } from "../config/documented-schema.ts";
+import { type Leaf, leavesOf } from "../config/documented-schema.ts";
 import { attributeSchema } from "../config/attributes.ts";
 import { eventReceiverSchema } from "../config/events.ts";
 import { providerSchema } from "../config/providers.ts";
 import { configurationSchema } from "../config/schema.ts";
-import { documentedVariable } from "../config/variables.ts";
 import { fileSchema } from "../config/file-schema.ts";
 import { importedAccount } from "../accounts/account-schema.ts";
 import { CLIENT_ROWS, type ClientRows } from "../accounts/clients/client-settings.ts";
@@ -16,8 +15,8 @@ import { apiSettings } from "../accounts/operations/apis.ts";
 import { seededEntry, seededService } from "../accounts/operations/directory.ts";
 import { seedClient, seedSchema } from "../lib/seed.ts";
 import { type Comment, type Documented, readComment, ROOT, withComments } from "./comments.ts";
-import { type Page, pageWithTables } from "./page.ts";
-import { kindTable } from "./tables.ts";
+import { defaultOf, keyTable, type KeyNotes } from "./key-table.ts";
+import { type Page, pageWithTables, table } from "./page.ts";
 
 export const CONFIGURATION: Documented = { file: "config/input.ts", name: "SignInServiceConfig" };
 
@@ -61,29 +60,58 @@ function plain(text: string): string {
   return text.replaceAll("`", "");
 }
 
+const FOLDER = "docs/reference/configuration";
+
+/** The pages of the configuration: which keys each explains. Limits have a page of their own. */
+const GROUPS: Readonly<
+  Record<string, { readonly keys: readonly string[]; readonly named?: keyof typeof NAMED }>
+> = {
+  deployments: { keys: ["deployments", "proxy", "stripPrefix", "cookies", "profile", "features"] },
+  storage: { keys: ["storage", "artifacts", "queue", "keys"] },
+  tokens: { keys: ["lifetimes", "refreshTokens", "clients"] },
+  "sign-in": { keys: ["passwords", "secondFactor", "signIn", "limits"] },
+  pages: { keys: ["interactions"] },
+  accounts: { keys: ["accounts"], named: "an attribute" },
+  providers: { keys: ["providers"], named: "a provider" },
+  notifications: { keys: ["notifications", "events"], named: "a receiver of events" },
+  operations: { keys: ["mail", "operators", "admin", "audit", "metrics", "telemetry"] },
+  code: { keys: ["logger", "clock", "mailer", "fetch"] },
+};
+
+/** Where each key of the top level is explained. */
+const PAGE_OF: ReadonlyMap<string, string> = new Map([
+  ...Object.entries(GROUPS).flatMap(([name, { keys }]) =>
+    keys.map((key) => [key, `configuration/${name}.md`] as const),
+  ),
+  ["rateLimits", "limits.md"],
+]);
+
+/** All rate limits have the same two keys: the comment of the limit says what they count. */
+const isRule = ({ path }: Leaf): boolean =>
+  path[0] === "rateLimits" && ["points", "seconds"].includes(path.at(-1) ?? "");
+
 /**
- * The tables of the configuration, and of what stands below names of one's own.
+ * What the comments say about the keys.
  * @throws Error if a comment is missing, or has another default than the schema.
  */
-function configurationTables(): Readonly<Record<string, string>> {
+function configurationNotes(): (leaf: Leaf) => KeyNotes {
   const comments = configurationComments();
+  const notes = new Map<string, KeyNotes>();
   const problems: string[] = [];
 
-  function notesOf(leaf: Leaf): KeyNotes {
-    const { path } = leaf;
-    const [key, outer] = [path.join("."), comments.get(path.slice(0, -1).join("."))];
+  function read(leaf: Leaf, below = ""): void {
+    const key = below + leaf.path.join(".");
     const { description, byDefault } = comments.get(key) ?? readComment("");
-    const variable = documentedVariable(leaf);
-    if (leaf.description !== undefined) return { variable };
+    if (!PAGE_OF.has(leaf.path[0] ?? "") && below === "") problems.push(`${key}: is on no page`);
+    if (leaf.description !== undefined) return;
     if (description === "") problems.push(`${key}: has no comment`);
-    if (path[0] === "rateLimits" && /\.(?:points|seconds)$/u.test(key)) {
-      // All rate limits have the same keys: the comment of the limit says what they count.
+    if (isRule(leaf)) {
+      const outer = comments.get(leaf.path.slice(0, -1).join("."));
       const number = (outer?.byDefault ?? "").split(" in ")[key.endsWith(".points") ? 0 : 1];
       compare(key, String(leaf.byDefault), number?.replace(" seconds", ""));
-      return { variable, description: `${outer?.description}: ${description}` };
-    }
-    compare(key, defaultOf(leaf), byDefault);
-    return { variable, description };
+    } else compare(key, defaultOf(leaf), byDefault);
+    // Below names of one's own, the comment has the default.
+    notes.set(key, below === "" ? { description } : { description, byDefault });
   }
 
   function compare(key: string, actual: string, written = "none"): void {
@@ -92,24 +120,45 @@ function configurationTables(): Readonly<Record<string, string>> {
       problems.push(`${key}: the default is ${actual}, and the comment says ${written}`);
   }
 
-  const tables = {
-    "all keys": keyTable(configurationSchema, notesOf),
-    ...Object.fromEntries(
-      Object.entries(NAMED).map(([title, { below, schema }]) => [
-        title,
-        keyTable(schema, (leaf) => {
-          const { description, byDefault } = notesOf({ ...leaf, path: [below + leaf.path.join(".")] });
-          return { description, byDefault };
-        }),
-      ]),
-    ),
-  };
+  for (const leaf of leavesOf(configurationSchema)) read(leaf);
+  for (const { below, schema } of Object.values(NAMED))
+    for (const leaf of leavesOf(schema)) read(leaf, below);
   if (problems.length > 0) throw new Error(problems.join("\n"));
-  return tables;
+  return ({ path }) => notes.get(path.join(".")) ?? {};
 }
 
-/** All keys of the configuration. */
-export const configurationPage: Page = pageWithTables("docs/reference/configuration.md", configurationTables);
+/** The pages of the keys. */
+export const configurationPages: readonly Page[] = Object.entries(GROUPS).map(([name, { keys, named }]) =>
+  pageWithTables(`${FOLDER}/${name}.md`, () => {
+    const notesOf = configurationNotes();
+    const tables = {
+      keys: keyTable(configurationSchema, notesOf, ({ path: [first = ""] }) => keys.includes(first)),
+    };
+    if (named === undefined) return tables;
+    const { below, schema } = NAMED[named];
+    const inner = keyTable(schema, (leaf) => notesOf({ ...leaf, path: [below + leaf.path.join(".")] }));
+    return { ...tables, [named]: inner };
+  }),
+);
+
+/** The keys of the top level, and where they are explained. */
+export const configurationPage: Page = pageWithTables(`${FOLDER}.md`, () => ({
+  "all keys": table(
+    ["Page", "Keys"],
+    [...Map.groupBy(PAGE_OF, ([, page]) => page)].map(([page, keys]) => [
+      `[${page.replace(/^.*\/|\.md$/gu, "")}](${page})`,
+      keys.map(([key]) => `\`${key}\``).join(", "),
+    ]),
+  ),
+}));
+
+/** The table of networks, which the page of limits shows. */
+export const networksTable = (): string =>
+  keyTable(
+    configurationSchema,
+    configurationNotes(),
+    (leaf) => leaf.path[0] === "rateLimits" && !isRule(leaf),
+  );
 
 /** A JSON Schema, as far as it is changed here. */
 interface JsonSchema {
@@ -196,11 +245,6 @@ export const seedPage: Page = pageWithTables("docs/reference/seed.md", () => {
   return { "the file": keyTable(fileSchema), ...tables };
 });
 
-export const clientSettingsPage: Page = pageWithTables("docs/reference/client-settings.md", () => ({
-  kinds: kindTable(CLIENT_ROWS.kinds),
-  clients: argumentTables(CLIENT_ROWS)["clients"] ?? "",
-}));
-
 /** The keys of what a seed contains. */
 export function argumentTables(rows: ClientRows): Readonly<Record<string, string>> {
   return withComments(ROOT, (commentsOf) =>
@@ -210,14 +254,14 @@ export function argumentTables(rows: ClientRows): Readonly<Record<string, string
           of,
           leavesOf(schema).map(({ path }) => path),
         );
-        return [title, keyTable(schema, (leaf) => notes(of, leaf, comments))];
+        return [title, keyTable(schema, (leaf) => notesIn(of, leaf, comments))];
       }),
     ),
   );
 }
 
 /** @throws Error if there is no comment. */
-function notes({ name }: Documented, leaf: Leaf, comments: ReadonlyMap<string, Comment>): KeyNotes {
+function notesIn({ name }: Documented, leaf: Leaf, comments: ReadonlyMap<string, Comment>): KeyNotes {
   const key = leaf.path.join(".");
   const { description: comment = "", byDefault } = comments.get(key) ?? {};
   const description = comment === "" ? (leaf.description ?? "") : comment;

@@ -4,13 +4,22 @@ import { join } from "node:path";
 import { administrationDocument, administrationPage } from "./administration.ts";
 import { commandLinePage, commandPages } from "./command-line.ts";
 import { withOneCompiler } from "./comments.ts";
-import { clientSettingsPage, configurationPage, configurationSchemaFile, seedPage } from "./configuration.ts";
+import { configurationPage, configurationPages, configurationSchemaFile, seedPage } from "./configuration.ts";
 import { eventsPage, eventsSchemaFile } from "./events.ts";
 import { formatsFile, upgradingPage } from "./formats.ts";
 import { openapiPage } from "./openapi.ts";
 import { operationTexts } from "./operations.ts";
 import { type Folder, linksFrom, type Page, pageWithFiles } from "./page.ts";
-import { auditPage, doctorPage, kindsPage, metricsPage, scalePage, securityPage } from "./tables.ts";
+import {
+  auditPage,
+  clientSettingsPage,
+  doctorPage,
+  kindsPage,
+  limitsPage,
+  metricsPage,
+  scalePage,
+  tokensPage,
+} from "./tables.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -33,17 +42,19 @@ export const pages: readonly Page[] = [
   clientSettingsPage,
   commandLinePage,
   configurationPage,
+  ...configurationPages,
   configurationSchemaFile,
   doctorPage,
   eventsPage,
   eventsSchemaFile,
   formatsFile,
   kindsPage,
+  limitsPage,
   metricsPage,
   openapiPage,
   otherLanguagesPage,
   scalePage,
-  securityPage,
+  tokensPage,
   seedPage,
   upgradingPage,
   yourApplicationPage,

@@ -2,6 +2,7 @@
 import { capacityTables } from "../bench/growth/capacity.ts";
 import { byteTable, costTable, readFigures, structureTable } from "../bench/growth/figures.ts";
 import { countTable, readCounts, STORAGES } from "../bench/statements/statements.ts";
+import { CLIENT_ROWS } from "../accounts/clients/client-settings.ts";
 import { DEFAULT_KIND, type KindOfClient } from "../accounts/clients/client-kinds.ts";
 import { type LimitDeclaration, RATE_LIMITS } from "../accounts/limits/limit-table.ts";
 import {
@@ -27,6 +28,7 @@ import {
   type Verdict,
   VERDICTS,
 } from "../test/hostile/token-table.ts";
+import { argumentTables, networksTable } from "./configuration.ts";
 import { type Page, pageWithTables, table } from "./page.ts";
 import { defaults } from "../config/schema.ts";
 
@@ -126,6 +128,11 @@ export function kindTable(kinds: Readonly<Record<string, KindOfClient>>): string
   );
 }
 
+export const clientSettingsPage: Page = pageWithTables("docs/reference/client-settings.md", () => ({
+  kinds: kindTable(CLIENT_ROWS.kinds),
+  clients: argumentTables(CLIENT_ROWS)["clients"] ?? "",
+}));
+
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
@@ -135,21 +142,39 @@ function windowOf(seconds: number): string {
   return seconds === HOUR ? "per hour" : `in ${seconds / MINUTE} min`;
 }
 
-function rowOf([name, { counts, per, failuresOnly, rule }]: [string, LimitDeclaration]): string[] {
-  const { points, seconds } = rule(defaults.rateLimits);
-  return [
-    `\`${name}\``,
-    counts,
-    per,
-    `${points.toLocaleString("en")} ${windowOf(seconds)}`,
-    failuresOnly ? "no" : "yes",
-  ];
+/** The rules of the configuration that can be set, by their paths. */
+function rulesIn(value: unknown, path = ""): ReadonlyMap<unknown, string> {
+  if (typeof value !== "object" || value === null) return new Map();
+  if ("points" in value) return new Map([[value, path]]);
+  return new Map(
+    Object.entries(value).flatMap(([key, inner]) =>
+      Array.from(rulesIn(inner, path === "" ? key : `${path}.${key}`)),
+    ),
+  );
+}
+
+/** @throws Error if a limit says nothing of failures although only they count, or the other way round. */
+function limitRows(): string[][] {
+  const rules = rulesIn(defaults.rateLimits);
+  return Object.entries<LimitDeclaration>(RATE_LIMITS).map(([name, { counts, per, failuresOnly, rule }]) => {
+    const own = rule(defaults.rateLimits);
+    const configured = rules.get(own);
+    if (failuresOnly !== /^(?:Failed|Wrong) /u.test(counts)) throw new Error(`${name}: says ${counts}`);
+    const { points, seconds } = own;
+    return [
+      `\`${name}\``,
+      counts,
+      per,
+      `${points.toLocaleString("en")} ${windowOf(seconds)}`,
+      configured === undefined ? "fixed" : `\`${configured}\``,
+    ];
+  });
 }
 
 /** `400 invalid_token` → 400 `invalid_token`. */
 const verdictText = (verdict: Verdict): string => verdict.replace(/^(\d+) (\w+)$/, "$1 `$2`");
 
-export const securityPage: Page = pageWithTables("docs/security/security.md", () => ({
+export const tokensPage: Page = pageWithTables("docs/reference/tokens.md", () => ({
   tokens: table(
     ["Token", ...Object.values(ENDPOINTS)],
     Object.entries(TOKENS).map(([token, title]) => {
@@ -167,10 +192,11 @@ export const securityPage: Page = pageWithTables("docs/security/security.md", ()
       return [title].concat(answers, proof);
     }),
   ),
-  limits: table(
-    ["Limit", "What it counts", "For each", "Default", "Successes count"],
-    Object.entries(RATE_LIMITS).map(rowOf),
-  ),
+}));
+
+export const limitsPage: Page = pageWithTables("docs/reference/limits.md", () => ({
+  limits: table(["Limit", "Counts", "For each", "Default", "In `rateLimits`"], limitRows()),
+  networks: networksTable(),
   "records of strangers": strangers("Kind of record", RECORDS_OF_STRANGERS),
   "actions of strangers": strangers("Action of the audit", ACTIONS_OF_STRANGERS),
 }));

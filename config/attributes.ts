@@ -130,7 +130,7 @@ const ATTRIBUTE_FORM = "an object that describes an attribute; `true` switches a
 
 const keys = section({
   /**
-   * What an account has besides the fields of every account, at most 30: name → [description](#attributes). The standard ones
+   * What an account has besides the fields of every account, at most 30: name → [description](#an-attribute). The standard ones
    * `phone_number`, `address`, `nickname`, `website` and `zoneinfo` are switched on with `true`. Default `{}`.
    */
   attributes: described(

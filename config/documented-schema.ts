@@ -243,34 +243,3 @@ export function nodesOf(schema: unknown, path: readonly string[] = []): readonly
     }),
   );
 }
-
-/** Escapes characters that would end a cell, or a code span inside it. */
-function cell(markdown: string): string {
-  return markdown.replaceAll("|", String.raw`\|`).replaceAll(/\s+/gu, " ");
-}
-
-/** The default as the documentation writes it. */
-export function defaultOf({ byDefault, otherwise }: Leaf): string {
-  return byDefault === undefined ? (otherwise ?? "none") : `\`${JSON.stringify(byDefault)}\``;
-}
-
-/** What a table shows for a key besides its texts. */
-export interface KeyNotes {
-  /** The environment variable, shown below the key. */
-  readonly variable?: string | undefined;
-  readonly description?: string | undefined;
-  /** The default as a comment says it. */
-  readonly byDefault?: string | undefined;
-}
-
-/** One line for each key in its full dotted path, as a Markdown table: key, type, default, meaning. */
-export function keyTable(schema: z.ZodType, notesOf: (leaf: Leaf) => KeyNotes = () => ({})): string {
-  const rows = leavesOf(schema).map((leaf) => {
-    const { variable, description = leaf.description ?? "", byDefault = defaultOf(leaf) } = notesOf(leaf);
-    const key = `\`${leaf.path.join(".")}\`${variable === undefined ? "" : `<br>\`${variable}\``}`;
-    const meaning = leaf.restart === true ? `${description}. A change needs a restart` : description;
-    return [key, leaf.form ?? "", byDefault, meaning].map(cell);
-  });
-  const lines = [["Key", "Type", "Default", "Meaning"], ["---", "---", "---", "---"], ...rows];
-  return lines.map((cells) => `| ${cells.join(" | ")} |`).join("\n");
-}

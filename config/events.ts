@@ -83,7 +83,7 @@ export const eventReceiverSchema: z.ZodType<
 const keys = section({
   /**
    * Receivers of [account events](docs/notifications/events.md) in systems of your own, at most 30: key →
-   * [description](#receivers-of-events). In lists, the receiver is `events:KEY`. Default `{}`.
+   * [description](#a-receiver-of-events). In lists, the receiver is `events:KEY`. Default `{}`.
    */
   receivers: described(
     z

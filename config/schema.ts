@@ -1,5 +1,5 @@
 /**
- * Every key of the configuration, declared once: what it means (its comment, also in editors and in `docs/reference/configuration.md`), what
+ * Every key of the configuration, declared once: what it means (its comment, also in editors and in `docs/reference/configuration`), what
  * it accepts, and its default. `npm run docs` compares the default that a comment names with the one that is declared. Larger groups
  * of keys have files of their own: pages, mail, providers, notifications, events, rate limits. The rules between keys are in `rules.ts`.
  */
@@ -334,7 +334,7 @@ export const configurationSchema = section({
   }).prefault({}),
   /**
    * Providers that people can sign in with, such as Google or the directory of their company, at most 30: key →
-   * [description](#providers). Default `{}`.
+   * [description](#a-provider). Default `{}`.
    */
   providers: described(providers.default({}), {
     form: "an object: key → an object that describes a provider",

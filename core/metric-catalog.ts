@@ -193,7 +193,7 @@ export const COUNTERS: Readonly<Record<CounterName, MetricDeclaration>> = {
     name: "limit_refusals_total",
     type: "counter",
     help: "Requests refused by a rate limit, by limit",
-    labels: { limit: "a limit of docs/security/security.md, such as `interactions`" },
+    labels: { limit: "a limit of docs/reference/limits.md, such as `interactions`" },
     of: "process",
   },
   administration: {

@@ -375,7 +375,7 @@ const LIMITS = {
 
 export type LimitName = keyof typeof LIMITS;
 
-/** Every limit of the service, by its name. `docs/security/security.md` prints it. */
+/** Every limit of the service, by its name. `docs/reference/limits.md` prints it. */
 export const RATE_LIMITS: Readonly<Record<LimitName, LimitDeclaration>> = LIMITS;
 
 /** Whose limit it is, for the words to the person: the text `problem.limited.<whose>`. Others have no words of their own. */

@@ -1,6 +1,6 @@
 /**
  * What a request without valid credentials can store, and the limit in front of it (decisions.md, What a stranger can cause).
- * Every kind of record and every action of the audit has a row, and tests send the requests. `docs/security/security.md` prints those
+ * Every kind of record and every action of the audit has a row, and tests send the requests. `docs/reference/limits.md` prints those
  * that a stranger can cause.
  */
 import type { AuditAction } from "../../records/audit/actions.ts";

@@ -2,12 +2,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
 import type { z } from "zod";
-import {
-  clientSettingsPage,
-  configurationPage,
-  configurationSchemaFile,
-  seedPage,
-} from "../../build/configuration.ts";
+import { configurationPages, configurationSchemaFile, seedPage } from "../../build/configuration.ts";
+import { clientSettingsPage } from "../../build/tables.ts";
 import { pages } from "../../build/docs.ts";
 import { withTable } from "../../build/page.ts";
 import { configurationSchema, defaults } from "../../config/schema.ts";
@@ -19,7 +15,7 @@ import { seedClient, seedSchema } from "../../lib/seed.ts";
 import { readEnvironment } from "../../config/environment.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
-const document = readFileSync(join(ROOT, configurationPage.file), "utf8");
+const documents = configurationPages.map(({ file }) => readFileSync(join(ROOT, file), "utf8"));
 
 /** The rows of a table: key → type, default, meaning. */
 function rows(page: string, title: string): ReadonlyMap<string, readonly string[]> {
@@ -55,6 +51,9 @@ function without(value: object, [key, ...inner]: readonly string[]): object {
 
 const pathsOf = (schema: z.ZodType): string[] => leavesOf(schema).map(({ path }) => path.join("."));
 
+/** The page of limits has these. */
+const isLimit = (key: string): boolean => key.startsWith("rateLimits.");
+
 function leaves(value: unknown, path: string): string[] {
   const isSection =
     typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length > 0;
@@ -62,27 +61,32 @@ function leaves(value: unknown, path: string): string[] {
   return Object.entries(value).flatMap(([key, inner]) => leaves(inner, path === "" ? key : `${path}.${key}`));
 }
 
-describe("docs/reference/configuration.md", () => {
+describe("docs/reference/configuration", () => {
   it("agrees with the schema (npm run docs updates it)", async () => {
-    expect(pages).toContain(configurationPage);
-    expect(await configurationPage.generate()).toBe(document);
+    expect(pages).toEqual(expect.arrayContaining([...configurationPages]));
+    const generated: string[] = [];
+    for (const page of configurationPages) generated.push(await page.generate());
+    expect(generated).toEqual(documents);
   });
 
   it("is rewritten after a change of a default or of its table", () => {
-    const changed = document.replace("| `36000` |", "| `3600` |");
+    const document = documents.find((each) => each.includes("| `36000` "))!;
+    const changed = document.replace("| `36000` (10 hours) |", "| `3600` |");
     expect(changed).not.toBe(document);
     const [, table = ""] =
-      /<!-- all keys: written by npm run docs -->\n\n(.*)\n\n<!-- end of all keys -->/su.exec(document) ?? [];
-    expect(withTable(changed, "all keys", table)).toBe(document);
-    expect(() => withTable("no markers", "all keys", "")).toThrow("once each and in this order");
-    expect(() => withTable(document + document, "all keys", "")).toThrow("once each and in this order");
+      /<!-- keys: written by npm run docs -->\n\n(.*)\n\n<!-- end of keys -->/su.exec(document) ?? [];
+    expect(withTable(changed, "keys", table)).toBe(document);
+    expect(() => withTable("no markers", "keys", "")).toThrow("once each and in this order");
+    expect(() => withTable(document + document, "keys", "")).toThrow("once each and in this order");
   });
 
   it("has a row with type, default and meaning for every key, by its full path", () => {
-    const table = rows(document, "all keys");
+    const table = new Map(documents.flatMap((document) => Array.from(rows(document, "keys"))));
+    const keys = leavesOf(configurationSchema).map(({ path }) => path.join("."));
+    expect([...table.keys()].toSorted()).toEqual(keys.filter((key) => !isLimit(key)).toSorted());
     const empty = new Set(["clients", "deployments", "keys", "interactions.theme", "interactions.links"]);
     const withDefaults = leaves(defaults, "").filter((path) => !empty.has(path));
-    expect(withDefaults.filter((path) => !table.has(path))).toEqual([]);
+    expect(withDefaults.filter((path) => !isLimit(path) && !table.has(path))).toEqual([]);
     const others =
       "deployments.oauth2.url clients.metadataDocuments.allow artifacts keys.secrets mail mail.from cookies.domain stripPrefix logger clock mailer fetch";
     expect(others.split(" ").filter((path) => !table.has(path))).toEqual([]);
@@ -90,9 +94,8 @@ describe("docs/reference/configuration.md", () => {
       ([, cells]) => cells.length !== 3 || cells.some((cell) => cell === "" || cell === "none: "),
     );
     expect(holes).toEqual([]);
-    expect(document).toContain("| `keys.secrets`<br>`SIGN_IN_KEYS_SECRETS` |");
-    expect(document).toContain("| `logger` |");
-    expect(table.get("lifetimes.accessToken")?.[1]).toBe("`36000`");
+    expect(table.get("lifetimes.accessToken")?.[1]).toBe("`36000` (10 hours)");
+    expect(table.get("lifetimes.accessToken")?.[0]).toBe("integer, at least 1");
     expect(table.get("interactions.theme.accent")?.[1]).toBe("built in");
   });
 });

@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { configurationPages } from "../../build/configuration.ts";
 import { endpointPaths } from "../../config/deployments.ts";
 import { COMMANDS } from "../../cli/commands.ts";
 import { here } from "../cli/here.ts";
@@ -304,9 +305,9 @@ describe("the tables of the README", () => {
 
   it("list keys of the configuration with their defaults", () => {
     const all = new Map(
-      tableAfter("docs/reference/configuration.md", "<!-- all keys: written by npm run docs -->").map(
-        (cells) => [cells[0]?.replace(/<br>.*$/u, ""), (cells[2] ?? "").replaceAll('"', "")],
-      ),
+      configurationPages
+        .flatMap(({ file }) => tableAfter(file, "<!-- keys: written by npm run docs -->"))
+        .map(([key, _type, byDefault = ""]) => [key, byDefault.replaceAll('"', "")]),
     );
     const output = tableAfter("README.md", "<!-- configuration: compared with the schema by a test -->");
     expect(output.length).toBeGreaterThanOrEqual(10);

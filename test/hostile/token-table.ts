@@ -1,6 +1,6 @@
 /**
  * What the service answers when a token is sent to an endpoint: every kind of token at every endpoint. The test beside it
- * tries all of them on both deployments, and `docs/security/security.md` shows the same table.
+ * tries all of them on both deployments, and `docs/reference/tokens.md` shows the same table.
  */
 
 /** What an endpoint answers, and what happens to the token: it stays valid, unless the answer says that it ends. */

@@ -254,7 +254,7 @@ describe("a kind and a setting that are added", () => {
 
   it("are in the generated documents", () => {
     expect(argumentTables(ROWS)["clients"]).toContain(
-      "| `require_auth_time` | `true` or `false` | none | ID tokens say when the person signed in |",
+      "| `require_auth_time` | boolean | none | ID tokens say when the person signed in |",
     );
     expect(kindTable(ROWS.kinds)).toContain(
       "| `kiosk` | A screen in a public place | A secret, or keys (`jwks`) | always rotate | `standard` |",
