@@ -1,13 +1,12 @@
 // Runs before `npm start`, `npm test` and `npm run check`, also on Node 20 and before the first
 // install: it installs exactly what the lock file says when node_modules is missing or older than it.
+// Arguments are folders with lock files of their own, which are installed, too.
 import { spawnSync } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = dirname(fileURLToPath(import.meta.url));
-const installed = join(root, "node_modules", ".package-lock.json");
-const lock = join(root, "package-lock.json");
 
 const [major] = process.versions.node.split(".").map(Number);
 if (major < 20) {
@@ -15,10 +14,13 @@ if (major < 20) {
   process.exit(1);
 }
 
-if (!existsSync(installed) || statSync(installed).mtimeMs < statSync(lock).mtimeMs) {
-  console.log("Installing the packages of package-lock.json (once) …");
+for (const folder of [root, ...process.argv.slice(2).map((name) => join(root, name))]) {
+  const installed = join(folder, "node_modules", ".package-lock.json");
+  const lock = join(folder, "package-lock.json");
+  if (existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs) continue;
+  console.log(`Installing the packages of ${relative(root, lock)} (once) …`);
   const { status, error } = spawnSync("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], {
-    cwd: root,
+    cwd: folder,
     stdio: "inherit",
     shell: process.platform === "win32",
   });

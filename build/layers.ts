@@ -35,12 +35,12 @@ const AROUND: readonly Layer[] = [
   { name: "bench", floor: FLOORS.length + 2, isProduct: false },
 ];
 
-/** `test/`, `build/`, `.ci/` and the files at the root use each other. */
+/** `test/`, `build/`, `site/`, `.ci/` and the files at the root use each other. */
 const TOOLS: Layer = { name: "tests and tools", floor: FLOORS.length + 3, isProduct: false };
 
 const LAYERS: ReadonlyMap<string, Layer> = new Map([
   ...[...PRODUCT, ...AROUND].map((layer) => [layer.name, layer] as const),
-  ...["test", "build", ".ci", "."].map((name) => [name, TOOLS] as const),
+  ...["test", "build", "site", ".ci", "."].map((name) => [name, TOOLS] as const),
 ]);
 
 /** The layer of a file. */

@@ -16,6 +16,7 @@ const PGBOUNCER = join(CACHE, "pgbouncer");
 const AUTHLIB = join(CACHE, "authlib-1.9.10");
 const KEYCLOAK = join(CACHE, "keycloak-26.4.7");
 const HADOLINT = join(CACHE, "hadolint-2.15.1");
+const SITE = join(import.meta.dirname, "..", "site");
 
 /**
  * `executables`: paths or names; the first one that exists is used. `usedBy`: the tests that need it.
@@ -112,6 +113,12 @@ export const NEEDS = [
     usedBy: "the test of the receiver in Go, in `npm run test:all`",
     install: fromDebian("golang-go"),
     isLarge: true,
+  },
+  {
+    name: "VitePress",
+    executables: [join(SITE, "node_modules", ".bin", "vitepress")],
+    usedBy: "the test of the site of the documents",
+    install: packagesOf(SITE),
   },
   {
     name: "systemd-analyze",
@@ -224,6 +231,11 @@ function fromPython(folder, ...requirements) {
     rmSync(folder, { recursive: true, force: true });
     return `pip install ${requirements.join(" ")} failed`;
   };
+}
+
+/** Installs the packages of a folder that has a lock file of its own. */
+function packagesOf(folder) {
+  return () => (run("npm", "ci", "--prefix", folder) ? undefined : `npm ci --prefix ${folder} failed`);
 }
 
 /** Unpacks Keycloak and prepares it for a start without a database, so that tests start it in seconds. It needs Java. */

@@ -50,6 +50,7 @@ const LONG = [
   "browser/review-methods",
   "browser/screens",
   "browser/self-service",
+  "browser/site",
   "browser/spa",
   "browser/start-again",
   "cli/beside",

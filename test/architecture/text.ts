@@ -1,4 +1,5 @@
 import { isProduct } from "../../build/layers.ts";
+import { type Branch, TREE, treeFaults } from "../../build/site/tree.ts";
 import type { Rule, Tree } from "./rule.ts";
 
 const SAYS_NOTHING = /^(?:utils?|helpers?|commons?|misc|shared|types?)$/i;
@@ -167,6 +168,33 @@ export function textRules(checkout: string): readonly Rule[] {
         "lib/a.ts": "// `lib/gone.ts`",
       },
       finds: ["docs/a.md:2 lib/b.ts", "docs/a.md:2 cli/x/", "docs/decisions/d.md:1 notifier/e.test.ts"],
+    },
+    {
+      says: "every page has one place in the tree of the site",
+      check: ({ files }) => {
+        const branches = files.get(TREE);
+        const docs = [...files.keys()].flatMap((path) => (path.startsWith("docs/") ? [path.slice(5)] : []));
+        return branches === undefined ? [] : treeFaults(JSON.parse(branches) as Branch[], docs);
+      },
+      planted: {
+        [TREE]: JSON.stringify([
+          {
+            folder: "start",
+            groups: [{ pages: ["a", "gone"] }, { title: "More", pages: ["deep/*", "a", "none/*"] }],
+          },
+        ]),
+        "docs/start/a.md": "",
+        "docs/start/deep/b.md": "",
+        "docs/start/lost.md": "",
+        "docs/start/data.json": "",
+        "docs/internals/c.md": "",
+      },
+      finds: [
+        `docs/start/lost.md is missing from ${TREE}`,
+        `${TREE} has docs/start/gone.md, which is no file`,
+        `${TREE} has docs/start/none/*.md, which is no file`,
+        `${TREE} has docs/start/a.md twice`,
+      ],
     },
   ];
 }
