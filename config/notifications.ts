@@ -64,7 +64,7 @@ const keys = section({
     records: seconds().default(90 * DAY),
   }).prefault({}),
   /**
-   * Seconds between polls for deliveries that other processes stored; with SQLite and PostgreSQL they are noticed sooner.
+   * Seconds between polls for deliveries that other processes stored; with SQLite, and with PostgreSQL unless `pool_mode=transaction`, they are noticed sooner.
    * Default 1.
    */
   poll: timeout.default(1),

@@ -7,6 +7,9 @@ export type SecretFiles = readonly (readonly [name: string, path: string])[];
 /** What TLS verifies about the server: its certificate and its name, only its certificate, or nothing. */
 const TLS_MODES = ["verify-full", "verify-ca", "no-verify"] as const;
 
+/** As in pgbouncer.ini: whether a pooler keeps a session of the server for each connection, or gives each transaction another one. */
+const POOL_MODES = ["session", "transaction"] as const;
+
 const CHANNEL_BINDINGS = ["disable", "prefer", "require"] as const;
 
 /** What a connection asks of its server: nothing, that it takes writes, or that it is no standby. */
@@ -31,6 +34,7 @@ export interface PostgresAddress {
   readonly database: string | undefined;
   /** The most connections that a process opens for calls. */
   readonly poolSize: number;
+  readonly poolMode: (typeof POOL_MODES)[number];
   readonly applicationName: string;
   /** Settings of the server for each connection, such as `search_path`. */
   readonly settings: readonly (readonly [name: string, value: string])[];
@@ -61,6 +65,7 @@ const POSTGRES_PARAMETERS: ReadonlySet<string> = new Set([
   "connect_timeout",
   "channel_binding",
   "pool_size",
+  "pool_mode",
   "password_file",
   "sslmode",
   "sslrootcert",
@@ -175,6 +180,12 @@ export function readPostgresAddress(text: string): PostgresAddress | string {
   if (passwordFile !== undefined && password !== "") return "has both a password and a `password_file`";
   const settings = readSettings(parameters.get("options") ?? "");
   if (settings === undefined) return "needs `options` of the form `-c NAME=VALUE`";
+  const mode = parameters.get("pool_mode") ?? "session";
+  const poolMode = POOL_MODES.find((each) => each === mode);
+  if (poolMode === undefined) return "needs a `pool_mode` of `session` or `transaction`";
+  // A session of a pooler has the search path that its role had when it began, or what another client has set.
+  if (poolMode === "transaction" && settings.map(([name]) => name).join() !== "search_path")
+    return "needs `options` with the schema of the storage, and without other settings, for `pool_mode=transaction`: `options=-c%20search_path%3Dpublic`";
   const tls = readTls(parameters);
   if (typeof tls === "string") return tls;
   if (tls !== undefined && hosts.some(({ host }) => host.startsWith("/")))
@@ -192,6 +203,7 @@ export function readPostgresAddress(text: string): PostgresAddress | string {
     passwordFile,
     database: database || undefined,
     poolSize,
+    poolMode,
     applicationName: parameters.get("application_name") ?? "sign-in-service",
     settings,
     connectTimeoutSeconds: timeout === 0 ? undefined : timeout,

@@ -2,7 +2,7 @@
 import { Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import type * as pg from "pg";
-import type { Client, Pool, PoolClient, QueryResultRow } from "pg";
+import type { Client, Pool, PoolClient, QueryConfig, QueryResult, QueryResultRow } from "pg";
 import {
   type PostgresAddress,
   type PostgresHost,
@@ -13,8 +13,8 @@ import { withTimeout } from "../../core/with-timeout.ts";
 import { boundClient, driverOptions, type OptionsOf } from "./driver-options.ts";
 import { asFault, isServerLost, lateFault, READ_ONLY, reasonOf, sqlState } from "./faults.ts";
 import { type Answer, askServer, Hosts, type HostState, isWanted, STATE } from "./hosts.ts";
+import { CALL_TIMEOUT_MS, CLOCK, SESSION, type Statement, TRANSACTION } from "./statement.ts";
 
-const CALL_TIMEOUT_MS = 4_500;
 /** How long a reading of the server's clock is used. */
 const MAX_CLOCK_AGE_MS = 60_000;
 /** How long a host has to say whether it is the primary. */
@@ -30,14 +30,6 @@ const RECONNECT_DELAY_MS = 1_000;
 /** How long the server has to close connections before their sockets are destroyed. */
 const CLOSE_TIMEOUT_MS = 500;
 
-/** A prepared statement: each connection plans it once. */
-export interface Statement {
-  readonly name: string;
-  readonly text: string;
-}
-
-export const CLOCK: Statement = { name: "sign-in-clock", text: "SELECT clock_timestamp() AS now" };
-
 type Driver = typeof pg;
 
 /** The pool of one host. */
@@ -51,29 +43,23 @@ interface HostPool {
 
 const ignore = (): void => undefined;
 
+/** The rows of the last statement: a text may have several, for which the driver's types have no result. */
+function lastRows<Row>(result: QueryResult | readonly QueryResult[]): Row[] {
+  const last = Array.isArray(result) ? (result as readonly QueryResult[]).at(-1) : (result as QueryResult);
+  return (last?.rows ?? []) as Row[];
+}
+
 /** How often a pooler is tried: while others use it, it may happen to give the same session twice. */
 const POOLER_ROUNDS = 3;
+
+/** What PgBouncer says to the beginning of a transaction with `pool_mode=statement`. */
+const NO_TRANSACTIONS = "08P01";
 
 /** The process of the server that runs the calls of this connection now. */
 async function sessionOf(client: Client): Promise<number | undefined> {
   const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
   return rows[0]?.pid;
 }
-
-/**
- * Every statement finds a few rows by an index. The planner must not choose another plan because it does not see the
- * values of a prepared statement, or has no statistics of a new table. It would also overestimate how many rows of a
- * large table a statement finds, and spend milliseconds on starting parallel workers or compiling the statement.
- */
-const SESSION = [
-  `SET statement_timeout = ${CALL_TIMEOUT_MS}`,
-  "SET plan_cache_mode = force_generic_plan",
-  "SET enable_seqscan = off",
-  "SET enable_hashjoin = off",
-  "SET enable_mergejoin = off",
-  "SET max_parallel_workers_per_gather = 0",
-  "SET jit = off",
-].join("; ");
 
 export class Connections {
   readonly #driver: Driver;
@@ -87,8 +73,15 @@ export class Connections {
   #found: Promise<void> | undefined;
   /** A reading of the server's clock, and its time on the scale of `performance.now()`. */
   #serverTime: { readonly time: number; readonly at: number } | undefined;
-  /** What each connection sets at its beginning, because PgBouncer refuses settings in the startup packet. */
-  #session: string;
+  /** Whether each connection has a session of the server for itself. */
+  readonly hasSessions: boolean;
+  /**
+   * Settings, and the search path. A session gets them at its beginning, because PgBouncer refuses settings in the startup packet;
+   * without sessions, each transaction that needs them.
+   */
+  #settings: string;
+  /** Where the functions are, quoted. */
+  #schema = "";
   readonly #running = new Set<Promise<unknown>>();
   /** Every socket that is open or being opened, with a promise that resolves when it closes. */
   readonly #sockets = new Map<Socket, Promise<void>>();
@@ -101,12 +94,13 @@ export class Connections {
     this.#address = address;
     this.#optionsOf = optionsOf;
     this.#Client = address.channelBinding === "require" ? boundClient(driver) : driver.Client;
-    this.#session = [
+    this.hasSessions = address.poolMode === "session";
+    this.#settings = [
       ...address.settings.map(
         ([name, value]) =>
-          `SELECT set_config(${driver.escapeLiteral(name)}, ${driver.escapeLiteral(value)}, false)`,
+          `SELECT set_config(${driver.escapeLiteral(name)}, ${driver.escapeLiteral(value)}, ${!this.hasSessions})`,
       ),
-      SESSION,
+      this.hasSessions ? SESSION : TRANSACTION,
     ].join("; ");
     this.#hosts = new Hosts(address, (host) => this.#ask(host));
     this.#pool = this.#newPool(this.#hosts.current);
@@ -151,12 +145,10 @@ export class Connections {
   async #begin(client: Client, { isLeft }: HostPool): Promise<void> {
     if (isLeft) throw new Error("another host is used");
     const { wanted } = this.#address;
-    if (wanted === "any") return void (await client.query(this.#session));
-    const results = (await client.query(`${this.#session}; ${STATE}`)) as unknown as readonly {
-      readonly rows: readonly Answer[];
-    }[];
-    const answer = results.at(-1)?.rows[0];
-    if (answer === undefined || !isWanted(answer, wanted))
+    const texts = [...(this.hasSessions ? [this.#settings] : []), ...(wanted === "any" ? [] : [STATE])];
+    if (texts.length === 0) return;
+    const [answer] = lastRows<Answer>(await client.query(texts.join("; ")));
+    if (wanted !== "any" && (answer === undefined || !isWanted(answer, wanted)))
       throw Object.assign(new Error("the server takes no writes"), { severity: "FATAL", code: READ_ONLY });
   }
 
@@ -256,8 +248,7 @@ export class Connections {
           try {
             await other.query("BEGIN");
           } catch (error) {
-            // `pool_mode=statement` has no transactions.
-            if (sqlState(error) === undefined) throw error;
+            if (reasonOf(error) !== NO_TRANSACTIONS) throw error;
             return true;
           }
           if ((await sessionOf(other)) === own) return true;
@@ -321,12 +312,12 @@ export class Connections {
     }
   }
 
-  /** @throws StorageUnavailable for every fault. */
-  query<Row extends QueryResultRow>(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+  /** Runs a call that has an answer in time. @throws StorageUnavailable for every fault. */
+  inTime<T>(call: () => Promise<T>): Promise<T> {
     return this.during(async () => {
       try {
         // Connecting and the statement have a time-out each, so without this one a call could take twice as long.
-        return await withTimeout(CALL_TIMEOUT_MS, this.raw<Row>(statement, values), lateFault);
+        return await withTimeout(CALL_TIMEOUT_MS, call(), lateFault);
       } catch (error) {
         throw asFault(error);
       }
@@ -335,9 +326,19 @@ export class Connections {
 
   /** From now on names without a schema are in this one, whatever others create in the search path. Call it before others use the pool. */
   async pin(schema: string): Promise<void> {
-    const pinned = `SET search_path = ${this.#driver.escapeIdentifier(schema)}`;
-    this.#session += `; ${pinned}`;
-    await this.raw(pinned);
+    this.#schema = this.#driver.escapeIdentifier(schema);
+    // Without its name, the schema of temporary tables would come first.
+    const pinned = `search_path = ${this.#schema}, pg_temp`;
+    this.#settings += `; SET ${this.hasSessions ? "" : "LOCAL "}${pinned}`;
+    if (this.hasSessions) await this.raw(`SET ${pinned}`);
+  }
+
+  /** A statement as the driver gets it. Without sessions, it has no name and needs no settings, or brings them along. */
+  #asSent(statement: Statement | string): QueryConfig {
+    if (this.hasSessions) return typeof statement === "string" ? { text: statement } : statement;
+    if (typeof statement === "string") return { text: `${this.#settings}; ${statement}` };
+    const { text, function: called } = statement;
+    return { text: called === undefined ? text : `SELECT * FROM ${this.#schema}.${called.call}` };
   }
 
   /** Rejects with the driver's errors. */
@@ -345,13 +346,12 @@ export class Connections {
     statement: Statement | string,
     values: readonly unknown[] = [],
   ): Promise<Row[]> {
-    const config = typeof statement === "string" ? { text: statement } : statement;
     let client: PoolClient | undefined;
     try {
       client = await this.#acquire();
       // The call rejects as well.
       client.on("error", ignore);
-      const { rows } = await client.query<Row>({ ...config, values: [...values] });
+      const rows = lastRows<Row>(await client.query({ ...this.#asSent(statement), values: [...values] }));
       client.off("error", ignore);
       client.release();
       return rows;
@@ -380,7 +380,7 @@ export class Connections {
 
   /**
    * Receives notifications on one connection outside the pool until `close`. A broken connection is closed before the
-   * next is opened, so there are never two.
+   * next is opened, so there are never two. Needs a session.
    * @param onListening is called when a connection begins to listen: notifications before that are lost.
    */
   async listen(channel: string, onListening: () => void, onMessage: (text: string) => void): Promise<void> {

@@ -12,11 +12,14 @@ export const READ_ONLY = "25006";
 /** SQLSTATE of servers that stop, or that are not ready yet. */
 const STOPPING = /^57P0[1-3]$/u;
 
+/** A pooler says this when it has lost its server, so nobody knows what became of a call. */
+const LOST = /^08/u;
+
 /** `SQLSTATE` of an error that the server sent; `undefined` for other errors. */
 export function sqlState(error: unknown): string | undefined {
   const { severity, code } = Object(error) as { readonly severity?: unknown; readonly code?: unknown };
   // System errors also have a `code`, but only the server's errors have a severity.
-  return severity !== undefined && typeof code === "string" ? code : undefined;
+  return severity !== undefined && typeof code === "string" && !LOST.test(code) ? code : undefined;
 }
 
 /** Whether another commit interfered, so that this one must be checked again. */

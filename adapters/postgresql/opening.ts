@@ -3,7 +3,7 @@ import { ConfigurationError, SignInError, StorageMissing, StorageUnavailable } f
 import type { Connections } from "./connection.ts";
 import { UNBOUND } from "./driver-options.ts";
 import { sqlState } from "./faults.ts";
-import { FUNCTIONS, NAMES, TABLES_SCHEMA } from "./schema.ts";
+import { ALL_NAMES, CALLED_FUNCTIONS, FUNCTIONS, TABLES_SCHEMA } from "./schema.ts";
 
 /** The oldest version that has all features the statements use. */
 const OLDEST = 140_000;
@@ -22,9 +22,9 @@ const PROBLEMS: ReadonlyMap<unknown, string> = new Map([
   ["42501", "PostgreSQL refuses the user: name one that may create tables and functions"],
 ]);
 
-/** Settings, prepared statements and LISTEN belong to a session. */
+/** Settings, prepared statements and LISTEN belong to a session, unless the address says that there is none. */
 const SHARED_SESSIONS =
-  "a pooler in front of PostgreSQL shares sessions among its clients (pool_mode transaction or statement), and the service needs sessions of its own: set pool_mode=session for this database in pgbouncer.ini, or name PostgreSQL itself (docs/operate/set-up/postgresql.md)";
+  "a pooler in front of PostgreSQL shares sessions among its clients (pool_mode transaction or statement), which the address does not say: add pool_mode=transaction to it, set pool_mode=session for this database in pgbouncer.ini, or name PostgreSQL itself (docs/operate/set-up/postgresql.md)";
 
 function wrong(problem: string): ConfigurationError {
   return new ConfigurationError([`config.storage: ${problem}`]);
@@ -55,9 +55,9 @@ WITH me AS (SELECT r.oid, r.rolsuper FROM pg_roles AS r WHERE r.rolname = curren
 SELECT format('the %s %s belongs to %s', CASE c.relkind WHEN 'r' THEN 'table' WHEN 'S' THEN 'sequence' ELSE 'relation' END,
     c.relname, pg_get_userbyid(c.relowner)) AS what FROM relations AS c WHERE c.relowner NOT IN (SELECT oid FROM trusted)
 UNION ALL SELECT format('the function %s belongs to %s', f.proname, pg_get_userbyid(f.proowner)) FROM functions AS f
-  WHERE f.proowner NOT IN (SELECT oid FROM trusted) AND (f.proname IN (${Object.values(NAMES)
-    .map((name) => `'${name}'`)
-    .join(", ")})
+  WHERE f.proowner NOT IN (SELECT oid FROM trusted) AND (f.proname IN (${ALL_NAMES.map(
+    (name) => `'${name}'`,
+  ).join(", ")})
     OR EXISTS (SELECT FROM pg_proc AS b WHERE b.pronamespace = 'pg_catalog'::regnamespace AND b.proname = f.proname))
 UNION ALL SELECT format('the operator %s belongs to %s', o.oprname, pg_get_userbyid(o.oprowner)) FROM pg_operator AS o
   JOIN here ON o.oprnamespace = here.oid WHERE o.oprowner NOT IN (SELECT oid FROM trusted)
@@ -99,12 +99,16 @@ async function hasRecords(connections: Connections): Promise<boolean> {
   return row?.found === true;
 }
 
+/** The functions that these connections may call. */
+const functionsFor = ({ hasSessions }: Connections): string =>
+  hasSessions ? FUNCTIONS : FUNCTIONS + CALLED_FUNCTIONS;
+
 /** Creates the tables and functions. Others may have planted some of their names: then the server refuses, or skips them. */
 async function create(connections: Connections, schema: string): Promise<void> {
   try {
-    await connections.raw(`BEGIN; SELECT pg_advisory_xact_lock(${SCHEMA_LOCK}); ${schema} COMMIT;`);
+    // One text is one transaction.
+    await connections.raw(`SELECT pg_advisory_xact_lock(${SCHEMA_LOCK}); ${schema}`);
   } catch (error) {
-    await connections.raw("ROLLBACK").catch(() => undefined);
     await refuseForeign(connections);
     throw error;
   }
@@ -115,7 +119,7 @@ async function create(connections: Connections, schema: string): Promise<void> {
  * a storage, and may be the first of its version.
  */
 export async function createFunctions(connections: Connections): Promise<void> {
-  await create(connections, FUNCTIONS);
+  await create(connections, functionsFor(connections));
 }
 
 /**
@@ -127,11 +131,11 @@ export async function prepareDatabase(
   connections: Connections,
   { mustExist, onWarning }: { readonly mustExist: boolean; readonly onWarning: (text: string) => void },
 ): Promise<void> {
-  if (await connections.sharesSessions()) throw wrong(SHARED_SESSIONS);
+  if (connections.hasSessions && (await connections.sharesSessions())) throw wrong(SHARED_SESSIONS);
   const [row] = await connections.raw<{ server_version_num: string }>("SHOW server_version_num");
   if (Number(row?.server_version_num) < OLDEST) throw wrong("PostgreSQL 14 or newer is needed");
   await pinSchema(connections);
-  if (!mustExist) await create(connections, TABLES_SCHEMA + FUNCTIONS);
+  if (!mustExist) await create(connections, TABLES_SCHEMA + functionsFor(connections));
   else if (!(await hasRecords(connections)))
     throw new StorageMissing("there is no storage in that database of PostgreSQL");
   await refuseForeign(connections);

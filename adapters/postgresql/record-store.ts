@@ -15,7 +15,8 @@ import {
   type Ref,
 } from "../record-store.ts";
 import { withTimeout } from "../../core/with-timeout.ts";
-import { CLOCK, Connections, type Statement } from "./connection.ts";
+import { Connections } from "./connection.ts";
+import { CLOCK, type Statement } from "./statement.ts";
 import { asFault, isTransient, lateFault, sqlState } from "./faults.ts";
 import { createFunctions, openingFault, prepareDatabase } from "./opening.ts";
 import {
@@ -34,7 +35,7 @@ import {
 } from "./schema.ts";
 
 export interface PostgresOptions {
-  /** `postgresql://…`, with any parameters of the driver. */
+  /** `postgresql://…`, with any parameters that `readPostgresAddress` knows. */
   readonly url: string;
   /** Decides which records have expired. */
   readonly clock: Clock;
@@ -187,11 +188,14 @@ class PostgresStore implements RecordStore {
   /** The announced kinds that have changed since the last announcement. */
   readonly #changed = new Set<string>();
   #isAnnouncing = false;
+  /** Absent without a session, which is what listens. */
+  readonly watch?: NonNullable<RecordStore["watch"]>;
 
   constructor(connections: Connections, { clock, announced = [] }: PostgresOptions) {
     this.#connections = connections;
     this.#clock = clock;
     this.#announced = new Set(announced);
+    if (connections.hasSessions) this.watch = (kinds, onChange) => this.#watch(kinds, onChange);
   }
 
   readonly get: RecordStore["get"] = batchReads(async (refs, { withParents = false } = {}) => {
@@ -200,12 +204,8 @@ class PostgresStore implements RecordStore {
     const now = this.#clock.now();
     const rows =
       refs.length === 1 && first !== undefined
-        ? await this.#connections.query<GotRow>(GET_ONE, [now, first.kind, first.key])
-        : await this.#connections.query<GotRow>(GET, [
-            now,
-            refs.map(({ kind }) => kind),
-            refs.map(({ key }) => key),
-          ]);
+        ? await this.#query<GotRow>(GET_ONE, [now, first.kind, first.key])
+        : await this.#query<GotRow>(GET, [now, refs.map(({ kind }) => kind), refs.map(({ key }) => key)]);
     for (const row of rows) found[row.n - 1] = withParents ? withParent(row) : toFound(row);
     return found;
   });
@@ -227,7 +227,7 @@ class PostgresStore implements RecordStore {
         ? { start: place ?? to, after: record ?? HIGHEST, bound: from }
         : { start: place ?? from, after: record ?? LOWEST, bound: to };
     });
-    const rows = await this.#connections.query<ListedRow>(statement, [
+    const rows = await this.#query<ListedRow>(statement, [
       this.#clock.now(),
       queries.map(({ kind }) => kind),
       queries.map(({ index }) => index),
@@ -249,14 +249,14 @@ class PostgresStore implements RecordStore {
 
   async scan(kind: string, after: string | undefined, limit: number): Promise<Page> {
     const values = [this.#clock.now(), kind, after ?? "", limit];
-    const rows = await this.#connections.query<Row & { readonly live: boolean }>(SCAN, values);
+    const rows = await this.#query<Row & { readonly live: boolean }>(SCAN, values);
     const records = rows.filter(({ live }) => live).map(toFound);
     const last = rows.length < limit ? undefined : rows.at(-1);
     return last === undefined ? { records } : { records, next: last.key };
   }
 
   async count(queries: readonly Query[]): Promise<number[]> {
-    const rows = await this.#connections.query<{ count: number }>(COUNT, [
+    const rows = await this.#query<{ count: number }>(COUNT, [
       queries.map(({ kind }) => kind),
       queries.map(({ index }) => index),
       queries.map(({ at }) => at),
@@ -317,7 +317,12 @@ class PostgresStore implements RecordStore {
     return row?.failed ?? null;
   }
 
-  /** Calls a function of this version, and creates it if it is not there yet. Rejects with the driver's errors. */
+  /** @throws StorageUnavailable for every fault. */
+  #query<T extends object>(statement: Statement, values: readonly unknown[] = []): Promise<T[]> {
+    return this.#connections.inTime(() => this.#call<T>(statement, values));
+  }
+
+  /** Runs a statement, and creates the functions of this version if they are not there yet. Rejects with the driver's errors. */
   async #call<T extends object>(statement: Statement, values: readonly unknown[]): Promise<T[]> {
     try {
       return await this.#connections.raw<T>(statement, values);
@@ -344,19 +349,19 @@ class PostgresStore implements RecordStore {
       const kinds = [...this.#changed].join(" ");
       this.#changed.clear();
       // Only a hint: if it can't be sent, the other processes find the change by themselves.
-      await this.#connections.query(NOTIFY, [kinds]).catch(() => undefined);
+      await this.#query(NOTIFY, [kinds]).catch(() => undefined);
     }
     this.#isAnnouncing = false;
   }
 
   async next(counter: string, atLeast = 1): Promise<number> {
-    const [row] = await this.#connections.query<{ value: string }>(NEXT, [counter, atLeast]);
+    const [row] = await this.#query<{ value: string }>(NEXT, [counter, atLeast]);
     return Number(row?.value);
   }
 
   async sweep(limit: number, now: number): Promise<number> {
     const values = [now, limit];
-    const [row] = await this.#connections.query<{ swept: number }>(SWEEP, values);
+    const [row] = await this.#query<{ swept: number }>(SWEEP, values);
     return row?.swept ?? 0;
   }
 
@@ -364,7 +369,7 @@ class PostgresStore implements RecordStore {
     return this.#connections.usage;
   }
 
-  watch(kinds: readonly string[], onChange: () => void): () => void {
+  #watch(kinds: readonly string[], onChange: () => void): () => void {
     this.#watches.set(onChange, kinds);
     if (!this.#isListening) this.#listen();
     return () => void this.#watches.delete(onChange);
@@ -382,7 +387,7 @@ class PostgresStore implements RecordStore {
   }
 
   async copy(): Promise<DataCopy> {
-    const [tables] = await this.#connections.query<{ id: string }>(TABLES);
+    const [tables] = await this.#query<{ id: string }>(TABLES);
     const cluster = await this.#cluster();
     if (cluster === undefined) return { id: String(tables?.id) };
     return {
@@ -405,7 +410,7 @@ class PostgresStore implements RecordStore {
   }
 
   async ping(): Promise<number> {
-    const [row] = await this.#connections.query<{ now: Date }>(CLOCK);
+    const [row] = await this.#query<{ now: Date }>(CLOCK);
     return Number(row?.now);
   }
 

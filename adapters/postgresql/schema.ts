@@ -4,8 +4,8 @@
  * record. Times are milliseconds since the epoch by the clock of the service unless stated otherwise.
  */
 import { createHash } from "node:crypto";
-import type { Statement } from "./connection.ts";
 import { HISTORY } from "./hosts.ts";
+import { type Statement, typed, withFunction } from "./statement.ts";
 
 /**
  * The row of the index entry `i` of a record. A join would leave it to the planner how to find the row: in a small table it
@@ -265,33 +265,42 @@ const LIVE = `(r.expires_at IS NULL OR r.expires_at > $1)
 const GOT = `r.kind, r.key, r.value, r.version, r.expires_at,
   p.kind AS parent_kind, p.key AS parent_key, p.value AS parent_value, p.version AS parent_version, p.expires_at AS parent_expires_at`;
 
+/** The columns of a record, and of one with its parent. */
+const DATA = "kind text, key text, value text, version text, expires_at double precision";
+const GOT_COLUMNS = `n integer, ${DATA}, parent_kind text, parent_key text, parent_value text, parent_version text,
+  parent_expires_at double precision`;
+/** The types of kinds, names and places of an index, with two bounds each. */
+const RANGES = ["text[]", "text[]", "text[]", "bigint[]", "bigint[]"];
+
 /** Parameters: now, kind, key. */
-export const GET_ONE: Statement = {
-  name: "sign-in-get-one",
-  text: `
+export const GET_ONE: Statement = withFunction(
+  "sign-in-get-one",
+  { parameters: ["double precision", "text", "text"], columns: GOT_COLUMNS },
+  `
 SELECT 1 AS n, ${GOT} FROM sign_in_records AS r LEFT JOIN sign_in_records AS p ON p.id = r.parent
 WHERE r.kind = $2 AND r.key = $3 AND ${LIVE}`,
-};
+);
 
 /** Parameters: now, kinds, keys. */
-export const GET: Statement = {
-  name: "sign-in-get",
-  text: `
+export const GET: Statement = withFunction(
+  "sign-in-get",
+  { parameters: ["double precision", "text[]", "text[]"], columns: GOT_COLUMNS },
+  `
 SELECT q.n::int AS n, ${GOT}
 FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS q (kind, key, n)
 JOIN sign_in_records AS r ON r.kind = q.kind AND r.key = q.key LEFT JOIN sign_in_records AS p ON p.id = r.parent
 WHERE ${LIVE}`,
-};
+);
 
 /** Parameters: now, and arrays of kind, name, at, start, after, bound and limit. */
-const list = (
-  name: string,
-  behind: ">" | "<",
-  within: "<=" | ">=",
-  direction: "ASC" | "DESC",
-): Statement => ({
-  name,
-  text: `
+const list = (name: string, behind: ">" | "<", within: "<=" | ">=", direction: "ASC" | "DESC"): Statement =>
+  withFunction(
+    name,
+    {
+      parameters: ["double precision", ...RANGES, "bigint[]", "integer[]"],
+      columns: `n integer, id bigint, ${DATA}, place bigint`,
+    },
+    `
 SELECT q.n::int AS n, f.*
 FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::int[])
   WITH ORDINALITY AS q (kind, name, at, start, after, bound, most, n)
@@ -302,58 +311,91 @@ CROSS JOIN LATERAL (
     AND (e.place, e.record) ${behind} (q.start, q.after) AND e.place ${within} q.bound AND ${LIVE}
   ORDER BY e.place ${direction}, e.record ${direction} LIMIT q.most + 1
 ) AS f ORDER BY q.n, f.place ${direction}, f.id ${direction}`,
-});
+  );
 
 export const LIST_UP: Statement = list("sign-in-list-up", ">", "<=", "ASC");
 export const LIST_DOWN: Statement = list("sign-in-list-down", "<", ">=", "DESC");
 
 /** Parameters: now, kind, the key after which the page begins, limit. */
-export const SCAN: Statement = {
-  name: "sign-in-scan",
-  text: `
+export const SCAN: Statement = withFunction(
+  "sign-in-scan",
+  { parameters: ["double precision", "text", "text", "bigint"], columns: `${DATA}, live boolean` },
+  `
 SELECT r.kind, r.key, r.value, r.version, r.expires_at, ${LIVE} AS live
 FROM sign_in_records AS r LEFT JOIN sign_in_records AS p ON p.id = r.parent
 WHERE r.kind = $2 AND r.key > $3 ORDER BY r.key LIMIT $4`,
-};
+);
 
 /** Parameters: arrays of kind, name, at, from, to and limit. */
-export const COUNT: Statement = {
-  name: "sign-in-count",
-  text: `
+export const COUNT: Statement = withFunction(
+  "sign-in-count",
+  { parameters: [...RANGES, "bigint[]"], columns: "count integer" },
+  `
 SELECT (SELECT count(*)::int FROM (SELECT FROM sign_in_entries AS e
   WHERE e.kind = q.kind AND e.name = q.name AND e.at = q.at AND e.place BETWEEN q.low AND q.high LIMIT q.most) AS f) AS count
 FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
   WITH ORDINALITY AS q (kind, name, at, low, high, most, n)
 ORDER BY n`,
-};
+);
+
+const COMMIT_PARAMETERS = [
+  "text",
+  "json",
+  "json",
+  "double precision",
+  "timestamptz",
+  "boolean",
+  "boolean",
+  "boolean",
+];
 
 /** Parameters: the id of the commit, references, records to put, now, deadline, relaxed, again, indexed. */
-export const COMMIT: Statement = {
-  name: "sign-in-commit",
-  text: `SELECT ${NAMES.commit}($1, $2, $3, $4, $5, $6, $7, $8) AS failed`,
-};
+export const COMMIT: Statement = withFunction(
+  "sign-in-commit",
+  { parameters: COMMIT_PARAMETERS, columns: "failed integer[]" },
+  `SELECT ${NAMES.commit}(${typed(COMMIT_PARAMETERS)}) AS failed`,
+);
 
 /** Tables that are restored are other tables, unless a restore filled those that were there. */
-export const TABLES: Statement = {
-  name: "sign-in-tables",
-  text: `
+export const TABLES: Statement = withFunction(
+  "sign-in-tables",
+  { parameters: [], columns: "id text" },
+  `
 SELECT d.oid || '-' || 'sign_in_records'::regclass::oid AS id FROM pg_database AS d WHERE d.datname = current_database()`,
-};
+);
 
 export const CLUSTER: Statement = { name: "sign-in-cluster", text: HISTORY };
 
-export const NEXT: Statement = {
-  name: "sign-in-next",
-  text: `
+export const NEXT: Statement = withFunction(
+  "sign-in-next",
+  { parameters: ["text", "bigint"], columns: "value bigint" },
+  `
 INSERT INTO sign_in_counters (name, value) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET value = greatest(sign_in_counters.value + 1, $2) RETURNING value`,
-};
+);
+
+const SWEEP_PARAMETERS = ["double precision", "integer"];
 
 /** Parameters: now, limit. */
-export const SWEEP: Statement = { name: "sign-in-sweep", text: `SELECT ${NAMES.sweep}($1, $2) AS swept` };
+export const SWEEP: Statement = withFunction(
+  "sign-in-sweep",
+  { parameters: SWEEP_PARAMETERS, columns: "swept integer" },
+  `SELECT ${NAMES.sweep}(${typed(SWEEP_PARAMETERS)}) AS swept`,
+);
 
 /** Parameters: the kinds. It is a hint, so it does not wait for the disk. */
 export const NOTIFY: Statement = {
   name: "sign-in-notify",
   text: "SELECT set_config('synchronous_commit', 'off', true), pg_notify('sign_in_changes', $1)",
 };
+
+/** The statements that have a function. */
+const CALLED = [GET_ONE, GET, LIST_UP, LIST_DOWN, SCAN, COUNT, COMMIT, TABLES, NEXT, SWEEP].flatMap(
+  (each) => each.function ?? [],
+);
+
+/** For connections whose sessions change. */
+export const CALLED_FUNCTIONS: string = CALLED.map(({ definition }) => definition).join("");
+
+/** Every function that a process of this version may call. */
+export const ALL_NAMES: readonly string[] = [...Object.values(NAMES), ...CALLED.map(({ name }) => name)];

@@ -28,9 +28,9 @@ export const ADVICE: Readonly<Record<string, string>> = {
   "08P01":
     "PgBouncer refuses the connection, and its log says why: it does not know the database or the user, has no connection left (max_client_conn), or waited too long for one (default_pool_size).",
   "42P05":
-    "A prepared statement exists already, because PgBouncer shares sessions: set pool_mode=session and server_reset_query=DISCARD ALL there.",
+    "A prepared statement exists already, because PgBouncer shares sessions: set pool_mode=session and server_reset_query=DISCARD ALL there, or pool_mode=transaction in the address.",
   "26000":
-    "A prepared statement is unknown, because PgBouncer shares sessions: set pool_mode=session and server_reset_query=DISCARD ALL there.",
+    "A prepared statement is unknown, because PgBouncer shares sessions: set pool_mode=session and server_reset_query=DISCARD ALL there, or pool_mode=transaction in the address.",
   // Redis.
   OOM: "Redis has no memory left: raise maxmemory, and see which keys grow.",
   READONLY: "This Redis is a replica and takes no writes: name the primary.",

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from "@jest/globals";
 import { Client } from "pg";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { openPostgres } from "../../adapters/postgresql/record-store.ts";
-import { NAMES } from "../../adapters/postgresql/schema.ts";
+import { COMMIT, GET_ONE, NAMES } from "../../adapters/postgresql/schema.ts";
 import { blocks } from "../examples/documents.ts";
 import { ManualClock } from "../records/rules/stage.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
@@ -55,15 +55,17 @@ interface How {
   readonly options?: string;
   readonly mustExist?: boolean;
   readonly role?: string;
+  readonly poolMode?: "session" | "transaction";
 }
 
 async function open(
   url: string,
-  { options, mustExist = false, role = "service" }: How = {},
+  { options, mustExist = false, role = "service", poolMode = "session" }: How = {},
 ): Promise<Opened> {
   const address = new URL(url);
   address.username = role;
   if (options !== undefined) address.searchParams.set("options", options);
+  address.searchParams.set("pool_mode", poolMode);
   const warnings: string[] = [];
   const store = await openPostgres({
     url: address.href,
@@ -117,6 +119,11 @@ describe("what another role has planted before the first start", () => {
       /the function sign_in_commit_[0-9a-f]{8} belongs to other/u,
     ],
     [
+      "a function that only connections without sessions call",
+      `CREATE FUNCTION ${GET_ONE.function?.name}(a text) RETURNS integer LANGUAGE sql AS 'SELECT 1';`,
+      /the function sign_in_get_one_[0-9a-f]{8} belongs to other/u,
+    ],
+    [
       "a function that hides one of PostgreSQL",
       "CREATE FUNCTION nextval(name text) RETURNS bigint LANGUAGE sql AS 'INSERT INTO stolen VALUES (current_user) RETURNING 1::bigint';",
       /the function nextval belongs to other/u,
@@ -156,6 +163,31 @@ describe("what another role plants later", () => {
         "the table sign_in_records has the trigger steal",
       );
   });
+
+  it.each(["session", "transaction"] as const)(
+    "as functions for texts, which PostgreSQL would prefer, is not called: pool_mode=%s [D-PG-10]",
+    async (poolMode) => {
+      const url = await newShared();
+      const opened = await open(url, { poolMode, options: "-c search_path=public" });
+      for (const [name, size] of [
+        [GET_ONE.function!.name, 3],
+        [COMMIT.function!.name, 8],
+        [NAMES.commit, 8],
+        [NAMES.sweep, 2],
+      ] as const)
+        await as(
+          url,
+          "other",
+          `CREATE FUNCTION ${name}(${Array.from({ length: size }, () => "text").join(", ")}) RETURNS integer[] LANGUAGE sql AS
+            'INSERT INTO stolen VALUES (current_user) RETURNING NULL::integer[]'`,
+        );
+      await use(opened);
+      await opened.store.get([{ kind: "thing", key: "k" }]);
+      await opened.store.sweep(1, 1);
+      expect(await as(url, "postgres", "SELECT * FROM stolen")).toEqual([]);
+      await opened.store.close();
+    },
+  );
 
   it("in a schema that comes first in the search path is not looked at by new connections", async () => {
     const url = await newShared();

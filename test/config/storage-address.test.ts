@@ -64,6 +64,7 @@ const POSTGRES = {
   passwordFile: undefined,
   database: undefined,
   poolSize: 10,
+  poolMode: "session",
   applicationName: "sign-in-service",
   settings: [],
   connectTimeoutSeconds: undefined,
@@ -85,6 +86,11 @@ it.each([
   [
     "postgresql://db.example?pool_size=25&password_file=/run/secrets/db",
     { ...POSTGRES, poolSize: 25, passwordFile: "/run/secrets/db" },
+  ],
+  ["postgresql://db.example?pool_mode=session", POSTGRES],
+  [
+    "postgresql://db.example?options=-c%20search_path%3Db&pool_mode=transaction",
+    { ...POSTGRES, poolMode: "transaction", settings: [["search_path", "b"]] },
   ],
   [
     "postgresql://db.example?application_name=a&options=-c%20search_path%3Db",
@@ -199,6 +205,18 @@ it.each([
   ["pool_size=1001", /^needs a `pool_size`/],
   ["pool_size=1e2", /^needs a `pool_size`/],
   ["pool_size=-5", /^needs a `pool_size`/],
+  ["pool_mode=", /^needs a `pool_mode` of `session` or `transaction`$/],
+  ["pool_mode=Transaction", /^needs a `pool_mode`/],
+  ["pool_mode=statement", /^needs a `pool_mode`/],
+  ["pool_mode=transaction'%3B--", /^needs a `pool_mode`/],
+  ["pool_mode=session&pool_mode=transaction", /^has the parameter `pool_mode` twice$/],
+  ["pool_mode=transaction", /^needs `options` with the schema of the storage, and without other settings/],
+  ["pool_mode=transaction&options=-c%20jit%3Don", /^needs `options` with the schema/],
+  ["pool_mode=transaction&options=-c%20search_path%3Da%20-c%20jit%3Don", /^needs `options` with the schema/],
+  [
+    "pool_mode=transaction&options=-c%20search_path%3Da%20-c%20search_path%3Db",
+    /^needs `options` with the schema/,
+  ],
   ["password_file=/run/secrets/db", /^has both a password and a `password_file`$/],
 ])("refuses postgresql://…?%s", (query, problem) => {
   expect(addressProblem("storage", `postgresql://u:secret@db.example/x?${query}`)).toMatch(problem);
