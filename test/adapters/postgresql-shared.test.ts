@@ -5,7 +5,7 @@ import { Client } from "pg";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { openPostgres } from "../../adapters/postgresql/record-store.ts";
 import { COMMIT, GET_ONE, NAMES } from "../../adapters/postgresql/schema.ts";
-import { blocks } from "../examples/documents.ts";
+import { namedBlock } from "../examples/documents.ts";
 import { ManualClock } from "../records/rules/stage.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 import { closing } from "../closing.ts";
@@ -219,10 +219,8 @@ describe("a schema of the service's own", () => {
   it("is made by the documented statements", async () => {
     const url = await newShared();
     await as(url, "other", RECORDS);
-    const documented = blocks().find(
-      ({ name, info }) => info === "sql" && name.startsWith("docs/operate/set-up/postgresql.md"),
-    );
-    await as(url, "postgres", documented?.code.replace("…", "a password") ?? "false");
+    const documented = namedBlock("make-the-database");
+    await as(url, "postgres", documented.code.replace("…", "a password"));
     const opened = await open(url, { role: "sign_in" });
     await use(opened);
     expect(opened.warnings).toEqual([]);

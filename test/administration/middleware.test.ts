@@ -192,7 +192,7 @@ describe("the origin of an application that embeds it", () => {
     const folder = ".cache/embedding-administration";
     const { openAdministration } = await moduleIn<{
       openAdministration: (service: SignInService, port: number) => Server;
-    }>("docs/embed/mount.md 7", folder);
+    }>("open-the-administration", folder);
     rmSync(join(ROOT, folder), { recursive: true, force: true });
     const own = await freePorts();
     const server = openAdministration(running.service, own);

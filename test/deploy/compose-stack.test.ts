@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Redis } from "ioredis";
 import { Client } from "pg";
-import { blocks, ROOT, textOf } from "../examples/documents.ts";
+import { blocksOf, ROOT, textOf } from "../examples/documents.ts";
 import { bareEnvironment, freePorts, type Running, start } from "../examples/processes.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 import { sendRaw } from "../administration/listener-stage.ts";
@@ -23,9 +23,7 @@ const byText = (one: string, other: string): number => (one < other ? -1 : 1);
 
 /** A block of docs/operate/set-up/deploying.md that contains this text. */
 function documented(text: string): string {
-  const found = blocks().filter(
-    ({ name, code }) => name.startsWith("docs/operate/set-up/deploying.md") && code.includes(text),
-  );
+  const found = blocksOf("deploying").filter(({ code }) => code.includes(text));
   expect([text, found.length]).toEqual([text, 1]);
   return found[0]?.code ?? "false";
 }

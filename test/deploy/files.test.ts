@@ -4,7 +4,7 @@ import { copyFileSync, cpSync, readdirSync, readFileSync, rmSync, symlinkSync, w
 import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
 import { parse, parseAllDocuments } from "yaml";
-import { blocks, ROOT, textOf } from "../examples/documents.ts";
+import { namedBlock, ROOT, textOf } from "../examples/documents.ts";
 import { METRICS } from "../../core/metric-catalog.ts";
 import { programFor } from "../machine.mjs";
 import { administration, compose } from "./compose.ts";
@@ -52,9 +52,7 @@ describe("the Dockerfile", () => {
 
 describe("the ports of the image", () => {
   const [, exposed = ""] = /^EXPOSE (.+)$/mu.exec(textOf("deploy/Dockerfile")) ?? [];
-  const { code } = blocks().find(
-    ({ info, name }) => info === "yaml" && name.startsWith("docs/operate/set-up/deploying.md"),
-  )!;
+  const { code } = namedBlock("who-may-connect");
   const policy = parse(code) as {
     readonly spec: {
       readonly ingress: readonly {
@@ -264,9 +262,7 @@ describe("what the documents have for Prometheus", () => {
 
   it("has a configuration in docs/operate/runbooks/alerts.md, which is valid beside the rules, and names the job that the rules expect", () => {
     const token = "/etc/prometheus/sign-in-metrics-token";
-    const { code } = blocks().find(
-      ({ info, name }) => info === "yaml" && name.startsWith("docs/operate/runbooks/alerts.md"),
-    )!;
+    const { code } = namedBlock("scrape-and-alert");
     expect(code).toContain(token);
     const file = join(folder, "prometheus.yml");
     writeFileSync(file, code.replace(token, join(folder, "token")));
@@ -282,7 +278,7 @@ describe("what the documents have for Prometheus", () => {
   });
 
   it("has the queries of docs/reference/metrics.md, which are valid and about metrics that exist", () => {
-    const { code } = blocks().find(({ name }) => name === "docs/reference/metrics.md 1")!;
+    const { code } = namedBlock("queries-of-a-dashboard");
     const queries = code.trimEnd().split("\n");
     const known = new Set(METRICS.map(({ name }) => `sign_in_${name}`));
     const named = [...code.matchAll(/\bsign_in_\w+/gu)].map(([name]) => name);

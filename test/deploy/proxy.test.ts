@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import { blocks, textOf } from "../examples/documents.ts";
+import { namedBlock, textOf } from "../examples/documents.ts";
 import { freePorts } from "../examples/processes.ts";
 import { startAdministered } from "../administration/listener-stage.ts";
 import { clientAt } from "../flows/clients.ts";
@@ -16,13 +16,9 @@ import { newFolder } from "../closing.ts";
 const nginx = programFor("nginx");
 const folder = newFolder();
 
-const OPERATING = blocks().find(
-  ({ name, code }) => name.startsWith("docs/operate/set-up/operating.md ") && code.startsWith("location / {"),
-)!;
+const OPERATING = namedBlock("proxy-the-service");
 
-const ADMINISTRATION = blocks().find(
-  ({ name, code }) => name.startsWith("docs/operate/set-up/deploying.md ") && code.startsWith("location / {"),
-)!;
+const ADMINISTRATION = namedBlock("proxy-the-administration");
 
 /** A documented location in a whole file. */
 const placed = (location: string, port: number, upstream: string): string =>

@@ -5,7 +5,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import { blocks, ROOT } from "./documents.ts";
+import { namedBlock, ROOT } from "./documents.ts";
 import { freePorts, newFolder, type Running, start } from "./processes.ts";
 import { configuration } from "./servers.ts";
 
@@ -149,12 +149,10 @@ describe("--config FILE", () => {
 describe("the file of docs/start/try-the-demo.md", () => {
   it("starts the server, the client and the receiver of its seed, and a service of another example", async () => {
     const port = await freePorts(4);
-    const block = blocks().find(
-      ({ name, info }) => name.startsWith("docs/start/try-the-demo.md") && info === "json",
-    );
+    const block = namedBlock("a-file-for-the-demo");
     const moved = [0, 1, 2].reduce(
       (text, step) => text.replaceAll(String(3000 + step), String(port + step)),
-      block?.code ?? "",
+      block.code,
     );
     const file = join(folder, "getting-started.json");
     writeFileSync(file, moved.replace("sqlite:./data/sign-in.db", "sqlite::memory:"));

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { readTags } from "../../testing/browser/html.ts";
-import { ROOT, textOf } from "./documents.ts";
+import { namedBlock, ROOT } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
 /** The rows of all tables: `name` → value. */
@@ -75,7 +75,7 @@ describe("npm start", () => {
       .replaceAll(new URL(client).port, "3001")
       .replaceAll(new URL(receiver).port, "3002")
       .replaceAll(String(Number(new URL(server).port) + 3), "3003");
-    expect(textOf("README.md")).toContain(`\`\`\`\n${printed.trim()}\n\`\`\`\n`);
+    expect(namedBlock("what-the-demo-prints").code).toBe(`${printed.trim()}\n`);
     const discovery = await fetch(`${server}/openid/.well-known/openid-configuration`);
     expect(await discovery.json()).toMatchObject({ issuer: `${server}/openid` });
   });

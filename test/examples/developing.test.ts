@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
-import { blocks, ROOT } from "./documents.ts";
+import { namedBlock, ROOT } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
 const FOLDER = join(ROOT, ".cache/developing");
@@ -27,18 +27,16 @@ let origin: string;
 const running: Running[] = [];
 
 /** A block of the document, with these ports. */
-function block(info: string, ui: number, service: number): string {
-  const found = blocks().find((each) => each.name.includes("developing-a-ui") && each.info === info);
-  if (found === undefined) throw new Error(`docs/customize/developing-a-ui.md has no block ${info}`);
-  return found.code.replaceAll("5173", `${ui}`).replaceAll("3000", `${service}`);
+function block(name: string, ui: number, service: number): string {
+  return namedBlock(name).code.replaceAll("5173", `${ui}`).replaceAll("3000", `${service}`);
 }
 
 beforeAll(async () => {
   const [ui, service] = [await freePorts(), await freePorts()];
   origin = `http://localhost:${ui}`;
   mkdirSync(FOLDER, { recursive: true });
-  const config = JSON.parse(block("json", ui, service)) as object;
-  writeFileSync(join(FOLDER, "vite.config.js"), block("js vite.config.js", ui, service));
+  const config = JSON.parse(block("development.json", ui, service)) as object;
+  writeFileSync(join(FOLDER, "vite.config.js"), block("vite.config.js", ui, service));
   writeFileSync(
     join(FOLDER, "development.json"),
     JSON.stringify({ ...config, storage: "sqlite::memory:", seed: SEED }),
@@ -86,7 +84,7 @@ describe("a development server in front", () => {
 
   it("is set up for Next.js with the same paths", async () => {
     const file = join(FOLDER, "next.config.mjs");
-    writeFileSync(file, block("js next.config.mjs", 5173, 3000));
+    writeFileSync(file, block("next.config.mjs", 5173, 3000));
     const { default: config } = (await import(file)) as {
       default: { rewrites(): Promise<readonly object[]> };
     };

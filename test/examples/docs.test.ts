@@ -9,19 +9,29 @@ import { COMMANDS } from "../../cli/commands.ts";
 import { here } from "../cli/here.ts";
 import { checkConfigFile } from "../../cli/server/config-file.ts";
 import { Browser } from "../../testing/browser/browser.ts";
-import { type Block, blocks, documents, links, ROOT, tableAfter, textOf, writeBlock } from "./documents.ts";
+import {
+  type Block,
+  blocks,
+  blocksIn,
+  documents,
+  links,
+  namedBlock,
+  ROOT,
+  tableAfter,
+  textOf,
+  writeBlock,
+} from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
 const FOLDER = ".cache/docs";
-const TYPESCRIPT = blocks().filter(({ info }) => /^ts\b/.test(info));
+const TYPESCRIPT = blocks().filter(({ language }) => language === "ts");
 const write = (block: Block, change?: (code: string) => string): string => writeBlock(block, FOLDER, change);
 
 /** Starts a block on a free port. @param cwd default: a new folder. */
-async function run(name: RegExp, ready: RegExp, cwd?: string): Promise<{ running: Running; origin: string }> {
-  const block = TYPESCRIPT.find((each) => name.test(each.name) && /^ts\b.*runnable$/.test(each.info));
+async function run(name: string, ready: RegExp, cwd?: string): Promise<{ running: Running; origin: string }> {
   const port = await freePorts();
   const running = start(
-    write(block!, (code) => code.replaceAll("3000", String(port))),
+    write(namedBlock(name), (code) => code.replaceAll("3000", String(port))),
     {
       ...(cwd !== undefined && { cwd }),
     },
@@ -50,15 +60,17 @@ describe("the commands in README and docs", () => {
   });
 });
 
+const SHELL = /^(?:sh|bash)$/;
+
 describe("the shell blocks in README and docs", () => {
   it("have commands alone in their lines: no line begins in the middle of one", () => {
     const lines = blocks()
-      .filter(({ info }) => /^(?:sh|bash)$/.test(info))
-      .flatMap(({ name, code }) =>
+      .filter(({ language }) => SHELL.test(language))
+      .flatMap(({ at, code }) =>
         code
           .replaceAll("\\\n", " ")
           .split("\n")
-          .map((line) => `${name}: ${line}`),
+          .map((line) => `${at}: ${line}`),
       );
     expect(lines.length).toBeGreaterThan(100);
     expect(lines.filter((line) => /\d: (?:https?:|--)/.test(line))).toEqual([]);
@@ -102,8 +114,8 @@ describe("the choice of a deployment", () => {
 /** Calls of the program in shell blocks and inline code, each as its words. */
 function callsIn(document: string): string[][] {
   const text = textOf(document);
-  const shell = blocks().filter(
-    ({ name, info }) => name.startsWith(`${document} `) && /^(?:sh|bash)?$/.test(info),
+  const shell = blocksIn(document, text).filter(
+    ({ language }) => SHELL.test(language) || language === "console",
   );
   const inline = [...text.replaceAll(/^```[\s\S]*?^```$/gm, "").matchAll(/`([^`\n]+)`/g)];
   return [...shell.map(({ code }) => code), ...inline.map(([, code = ""]) => code)].flatMap((code) =>
@@ -157,13 +169,12 @@ describe("the events of notifications", () => {
 
 describe("the code in README and docs", () => {
   it("compiles", () => {
-    expect(TYPESCRIPT.map(({ name }) => name)).toEqual(
-      expect.arrayContaining([expect.stringMatching(/^README/), expect.stringMatching(/clients\.md/)]),
-    );
+    expect(TYPESCRIPT.length).toBeGreaterThan(20);
     for (const block of TYPESCRIPT) write(block);
     // A wrong name in a block is found.
-    const [readme] = TYPESCRIPT;
-    write({ ...readme!, name: "wrong" }, (code) => code.replace("service.routes()", "service.router()"));
+    write({ ...namedBlock("first-program"), name: "wrong" }, (code) =>
+      code.replace("service.routes()", "service.router()"),
+    );
     const settings = {
       extends: "../../tsconfig.json",
       compilerOptions: { types: ["node"] },
@@ -180,8 +191,8 @@ describe("the code in README and docs", () => {
 
   it("in the README starts repeatedly, signs a user in and returns the profile", async () => {
     const cwd = join(ROOT, FOLDER);
-    await (await run(/^README/, /client_secret: .*/, cwd)).running.stop();
-    const { running, origin } = await run(/^README/, /client_secret: .*/, cwd);
+    await (await run("first-program", /client_secret: .*/, cwd)).running.stop();
+    const { running, origin } = await run("first-program", /client_secret: .*/, cwd);
     try {
       const [, client_id = ""] = await running.until(/client_id: ["'](\S+?)["']/);
       const [, client_secret = ""] = await running.until(/client_secret: ["'](\S+?)["']/);
@@ -206,7 +217,7 @@ describe("the code in README and docs", () => {
   });
 
   it("about embedding works with other routes and middleware, and stops on SIGTERM", async () => {
-    const { running, origin } = await run(/embed\/mount\.md/, /ready/);
+    const { running, origin } = await run("embed-in-koa", /ready/);
     const own = await fetch(`${origin}/`);
     expect([await own.text(), own.headers.get("x-answered-by")]).toEqual(["my own page", "my application"]);
     const ours = await fetch(`${origin}/auth/oauth2/authorize`);
@@ -217,20 +228,26 @@ describe("the code in README and docs", () => {
     await expect(running.stop()).resolves.toBe(0);
   });
 
-  it("about testing passes", async () => {
-    const { running } = await run(/testing\.md/, /fail \d+/);
-    expect(running.output()).toMatch(/pass 2\b[\s\S]*fail 0\b/);
+  it.each([
+    ["test-with-time", 2],
+    ["test-second-factors", 2],
+    ["test-a-receiver", 0],
+    ["test-a-provider", 0],
+    ["test-failing-storage", 0],
+  ])("called %s runs, and %i tests in it pass", async (name, tests) => {
+    const running = start(write(namedBlock(name)));
     await expect(running.ended).resolves.toBe(0);
+    if (tests > 0) expect(running.output()).toMatch(new RegExp(`pass ${tests}\\b[^]*fail 0\\b`, "u"));
   });
 
-  it.each(TYPESCRIPT.filter(({ name, info }) => /testing\.md [23]$/.test(name) && info === "ts runnable"))(
-    "in $name runs",
-    async (block) => {
-      await expect(start(write(block)).ended).resolves.toBe(0);
-    },
-  );
-
-  it.each(blocks().filter(({ info }) => info === "json"))("$name is a configuration", async ({ code }) => {
+  it.each(
+    blocks()
+      .filter(
+        ({ language, file }) =>
+          language === "json" && (file === "sign-in.json" || file === "development.json"),
+      )
+      .map((block) => [block.at, block] as const),
+  )("at %s is a configuration", async (_at, { code }) => {
     const deployments = { oauth2: { url: "http://127.0.0.1:3000" } };
     // The pages keep secrets out of files.
     const keys = { secrets: [Buffer.alloc(32, 1).toString("base64")] };
@@ -248,7 +265,7 @@ function variablesIn(code: string): Map<string, string> {
 describe("the variables in README and docs", () => {
   const sets = blocks().filter(({ code }) => variablesIn(code).has("SIGN_IN_INTERACTIONS_THEME_NAME"));
 
-  it.each(sets)("of $name are a configuration", async ({ code }) => {
+  it.each(sets)("of $at are a configuration", async ({ code }) => {
     const secret = join(ROOT, FOLDER, "secret");
     writeFileSync(secret, Buffer.alloc(32, 1).toString("base64"), { mode: 0o600 });
     const named = [...variablesIn(code)].map(([name, value]) => [

@@ -1,4 +1,4 @@
-/** Runs the examples of README and docs against a local service. Every block of code is in one of the tables here. */
+/** Runs the examples of README and docs against a local service. */
 import { execFileSync } from "node:child_process";
 import { EventEmitter, once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -18,7 +18,7 @@ import { Browser } from "../../testing/browser/browser.ts";
 import { basic } from "../../testing/test-client.ts";
 import { clientAt, signIn } from "../flows/clients.ts";
 import { ADA, NEWS, startService, useService } from "../flows/running-service.ts";
-import { blocks, ELSEWHERE, found, moduleIn, ROOT, writeBlock } from "./documents.ts";
+import { moduleIn, namedBlock, ROOT, writeBlock } from "./documents.ts";
 import { freePorts, start } from "./processes.ts";
 
 const FOLDER = ".cache/examples";
@@ -36,8 +36,8 @@ async function snippet(
   scope: Readonly<Record<string, unknown>>,
   gives: readonly string[] = [],
 ): Promise<Readonly<Record<string, unknown>>> {
-  const file = join(ROOT, writeBlock(found(name), FOLDER));
-  const code = found(name).code.replaceAll(/^import .*$/gm, "");
+  const file = join(ROOT, writeBlock(namedBlock(name), FOLDER));
+  const code = namedBlock(name).code.replaceAll(/^import .*$/gm, "");
   const names = Object.keys(scope).join(", ");
   writeFileSync(
     file,
@@ -122,11 +122,11 @@ interface ApiExample {
 
 /** Each example, and what it does. */
 const RUNS: Readonly<Record<string, () => Promise<void>>> = {
-  async "docs/connect/apis.md 6 and 10 and 11"() {
+  async "register-an-api and protect-a-handler and protect-a-koa-api"() {
     const api = "https://api.example.com";
     const { clients, directory } = running.service;
     const { register } = await moduleOf<{ register: (service: SignInService) => Promise<void> }>(
-      "docs/connect/apis.md 6",
+      "register-an-api",
     );
     await directory.services.put("news", { name: "News" });
     await register(running.service);
@@ -146,9 +146,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     const here = (code: string): string =>
       code.replaceAll("https://login.example.com/openid", running.openid).replaceAll(api, videos);
     const [{ remove }, { koa }] = (await Promise.all(
-      ["docs/connect/apis.md 10", "docs/connect/apis.md 11"].map((name) =>
-        moduleIn<ApiExample>(name, FOLDER, here),
-      ),
+      ["protect-a-handler", "protect-a-koa-api"].map((name) => moduleIn<ApiExample>(name, FOLDER, here)),
     )) as [ApiExample, ApiExample];
     const headers = { authorization: `Bearer ${access_token}` };
     await expect(remove(new Request(videos, { headers }))).rejects.toMatchObject({ status: 403 });
@@ -164,56 +162,56 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await at.get("/articles").expect(401);
   },
 
-  async "docs/connect/apis.md 14"() {
+  async "give-a-role"() {
     const { accounts, directory } = running.service;
     await directory.services.put("news", { name: "News" });
     await accounts.assign(running.bob.sub, "news");
     const { makeEditor } = await moduleOf<{
       makeEditor: (service: SignInService, sub: string) => Promise<void>;
-    }>("docs/connect/apis.md 14");
+    }>("give-a-role");
     await makeEditor(running.service, running.bob.sub);
     expect((await accounts.find(running.bob.sub))?.roles).toEqual({ news: ["editor"] });
   },
 
-  async "docs/reference/audit.md 1"() {
+  async "read-the-audit"() {
     const { sub } = running.ada;
     await running.service.accounts.update(sub, { name: "Augusta" });
     const scope = { service: running.service, sub };
-    const { items } = await snippet("docs/reference/audit.md 1", scope, ["items", "next"]);
+    const { items } = await snippet("read-the-audit", scope, ["items", "next"]);
     expect(items).toContainEqual(expect.objectContaining({ action: "account.updated" }));
   },
 
-  async "docs/reference/audit.md 3"() {
+  async "say-who-acted"() {
     const { service, bob } = running;
-    await snippet("docs/reference/audit.md 3", { service, sub: bob.sub });
+    await snippet("say-who-acted", { service, sub: bob.sub });
     const { items: records } = await service.audit.list({ account: bob.sub });
     expect(records[0]).toMatchObject({ action: "account.disabled", actor: { id: "support-desk" } });
     await service.accounts.enable(bob.sub);
     await service.clients.update(NEWS.client_id, { client_secret: NEWS.client_secret });
   },
 
-  async "docs/connect/clients.md 1 and 3"() {
+  async "register-a-client and rotate-a-secret"() {
     const printed = jest.spyOn(console, "log").mockImplementation(() => undefined);
     const { registerShop } = await moduleOf<{ registerShop: (service: SignInService) => Promise<void> }>(
-      "docs/connect/clients.md 1",
+      "register-a-client",
     );
     await registerShop(running.service);
     const [, client_id] = printed.mock.lastCall ?? [];
     printed.mockRestore();
     const { rotate } = await moduleOf<{ rotate: (service: SignInService, id: string) => Promise<string> }>(
-      "docs/connect/clients.md 3",
+      "rotate-a-secret",
     );
     expect(await rotate(running.service, String(client_id))).toMatch(/^[\w-]{43}$/);
   },
 
-  async "docs/connect/clients.md 4"() {
+  async "use-openid-client"() {
     const redirect_uri = "https://shop.example/callback";
     const { client_id, client_secret } = await running.service.clients.register({
       name: "By openid-client",
       service: "3",
       redirect_uris: [redirect_uri],
     });
-    const example = await moduleOf<OpenidClientExample>("docs/connect/clients.md 4");
+    const example = await moduleOf<OpenidClientExample>("use-openid-client");
     const discovered = await example.discover(running.openid, client_id, client_secret);
     const { location, checks } = await example.begin(discovered);
     const browser = await new Browser({ stopAt: redirect_uri }).get(location);
@@ -221,43 +219,37 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     expect(await example.finish(discovered, browser.location!, checks)).toBe(running.ada.sub);
   },
 
-  async "docs/connect/browser-applications.md 4"() {
-    const { registerPage } = await moduleOf<{ registerPage: Register }>(
-      "docs/connect/browser-applications.md 4",
-    );
+  async "register-a-page"() {
+    const { registerPage } = await moduleOf<{ registerPage: Register }>("register-a-page");
     expect(await kindOf(await registerPage(running.service))).toBe("public");
   },
 
-  async "docs/connect/native-applications.md 4"() {
-    const { registerProgram } = await moduleOf<{ registerProgram: Register }>(
-      "docs/connect/native-applications.md 4",
-    );
+  async "register-a-program"() {
+    const { registerProgram } = await moduleOf<{ registerProgram: Register }>("register-a-program");
     expect(await kindOf(await registerProgram(running.service))).toBe("public");
   },
 
-  async "docs/connect/devices.md 2"() {
-    const { registerTelevision } = await moduleOf<{ registerTelevision: Register }>(
-      "docs/connect/devices.md 2",
-    );
+  async "register-a-television"() {
+    const { registerTelevision } = await moduleOf<{ registerTelevision: Register }>("register-a-television");
     expect(await kindOf(await registerTelevision(running.service))).toBe("device");
   },
 
-  async "docs/connect/machines.md 2"() {
+  async "register-a-job"() {
     const scopes = { "articles:read": "Read articles" };
     const settings = { name: "Articles", service: "1", scopes };
     await running.service.directory.apis.put("https://articles.example.com", settings);
     const printed = jest.spyOn(console, "log").mockImplementation(() => undefined);
-    const { registerJob } = await moduleOf<{ registerJob: Register }>("docs/connect/machines.md 2");
+    const { registerJob } = await moduleOf<{ registerJob: Register }>("register-a-job");
     expect(await kindOf(await registerJob(running.service))).toBe("machine");
     printed.mockRestore();
   },
 
-  async "docs/embed/mount.md 4"() {
+  async "start-with-the-file"() {
     const { startSignIn } = await moduleOf<{ startSignIn: () => Promise<SignInService> }>(
-      "docs/embed/mount.md 4",
+      "start-with-the-file",
     );
     expect(startSignIn).toBeInstanceOf(Function);
-    const script = `import { startSignIn } from ${JSON.stringify(join(ROOT, FOLDER, "docs-embed-mount-md-4.ts"))};
+    const script = `import { startSignIn } from ${JSON.stringify(join(ROOT, FOLDER, "start-with-the-file.ts"))};
       import { writeFileSync } from "node:fs";
       writeFileSync("sign-in.json", JSON.stringify({ deployments: ${JSON.stringify(LOCAL)}, storage: "sqlite::memory:" }));
       const service = await startSignIn();
@@ -269,9 +261,9 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     expect(process.output()).toContain("locales en pl");
   },
 
-  async "docs/embed/mount.md 6"() {
+  async "call-the-library"() {
     const service = await createSignInService(config());
-    const { welcome, watch } = await moduleOf<EmbeddingExample>("docs/embed/mount.md 6");
+    const { welcome, watch } = await moduleOf<EmbeddingExample>("call-the-library");
     await service.directory.services.put("1", { name: "News" });
     watch(service);
     await welcome(service);
@@ -282,11 +274,11 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await service.close();
   },
 
-  async "docs/operate/day-to-day/keys.md 2 and 3"() {
+  async "rotate-signing-keys and retire-a-leaked-key"() {
     const service = await createSignInService(config());
     const printed = jest.spyOn(console, "log").mockImplementation(() => undefined);
     const { rotate } = await moduleOf<{ rotate: (of: SignInService) => Promise<void> }>(
-      "docs/operate/day-to-day/keys.md 2",
+      "rotate-signing-keys",
     );
     await rotate(service);
     expect(printed.mock.lastCall).toEqual([expect.stringMatching(/signs from \d{4}-/)]);
@@ -294,7 +286,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     const [leaked] = (await service.keys.list()).items;
     const { retireLeaked } = await moduleOf<{
       retireLeaked: (of: SignInService, kid: string) => Promise<void>;
-    }>("docs/operate/day-to-day/keys.md 3");
+    }>("retire-a-leaked-key");
     await retireLeaked(service, leaked!.kid);
     expect((await service.keys.list()).items.find(({ kid }) => kid === leaked!.kid)?.state).not.toBe(
       "active",
@@ -302,11 +294,11 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await service.close();
   },
 
-  async "docs/customize/mail.md 2"() {
+  async "send-mail-yourself"() {
     const sent = Promise.withResolvers<unknown>();
     const provider = { send: async (mail: unknown) => sent.resolve(mail) };
     const scope = { createSignInService, config: config(), provider };
-    const { service } = (await snippet("docs/customize/mail.md 2", scope, ["service"])) as {
+    const { service } = (await snippet("send-mail-yourself", scope, ["service"])) as {
       service: SignInService;
     };
     const { sub } = await service.accounts.create({ email: "ada@example.com", password: "lovelace-1843" });
@@ -315,12 +307,12 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await service.close();
   },
 
-  async "docs/notifications/operating.md 2"() {
+  async "start-a-worker"() {
     const process = new EventEmitter();
     const storage = `sqlite:${join(ROOT, FOLDER, "worker.db")}`;
     const service = await createSignInService(config({ storage }));
     const scope = { createNotificationWorker, config: config({ storage }), process };
-    const { worker } = (await snippet("docs/notifications/operating.md 2", scope, ["worker"])) as {
+    const { worker } = (await snippet("start-a-worker", scope, ["worker"])) as {
       worker: Awaited<ReturnType<typeof createNotificationWorker>>;
     };
     expect((await worker.health()).ok).toBe(true);
@@ -329,16 +321,14 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await service.close();
   },
 
-  async "docs/notifications/operating.md 5"() {
-    const { items } = await snippet("docs/notifications/operating.md 5", { service: running.service }, [
-      "items",
-    ]);
+  async "list-parked-deliveries"() {
+    const { items } = await snippet("list-parked-deliveries", { service: running.service }, ["items"]);
     expect(items).toBeDefined();
   },
 
-  async "docs/customize/account-pages.md 2"() {
+  async "own-account-page"() {
     const handlers: Middleware[] = [];
-    await snippet("docs/customize/account-pages.md 2", {
+    await snippet("own-account-page", {
       app: { use: (handler: Middleware) => void handlers.push(handler) },
       service: { routes: () => (_ctx: Context, next: () => Promise<void>) => next() },
       readFileSync: () => "<title>Own</title>",
@@ -353,7 +343,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     expect((await fetch(profile, { headers: { accept: "application/json" } })).status).toBe(401);
   },
 
-  async "docs/customize/pages.md 14"() {
+  async "steps-in-own-routes"() {
     const own = router();
     const host = await startService({
       config: { storage: "sqlite::memory:" },
@@ -362,7 +352,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
         application.use(own.routes());
       },
     });
-    await snippet("docs/customize/pages.md 14", { router: own, service: host.service, render });
+    await snippet("steps-in-own-routes", { router: own, service: host.service, render });
     const news = clientAt(host, "oauth2", NEWS);
     const browser = await news.browser().get(news.authorizeUrl());
     expect([browser.status, browser.html]).toEqual([200, expect.stringContaining("<title>Own</title>")]);
@@ -373,9 +363,9 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await host.close();
   },
 
-  async "docs/notifications/receiving.md 4"() {
+  async "remember-ids"() {
     const path = writeBlock(
-      found("docs/notifications/receiving.md 4"),
+      namedBlock("remember-ids"),
       FOLDER,
       (code) => `${code}\nconsole.log("mounted", app.middleware.length);`,
     );
@@ -384,9 +374,9 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     expect(process.output()).toContain("mounted 1");
   },
 
-  async "docs/notifications/receiving.md 5"() {
+  async "receive-with-fetch"() {
     const { receive } = await moduleOf<{ receive: (request: Request) => Promise<Response> }>(
-      "docs/notifications/receiving.md 5",
+      "receive-with-fetch",
     );
     const printed = jest.spyOn(console, "log").mockImplementation(() => undefined);
     const server = createServer((request, response) => void answer(receive, request, response));
@@ -417,9 +407,9 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     server.close();
   },
 
-  async "docs/customize/registration.md 2"() {
+  async "who-may-register"() {
     const scope = { createSignInService, config: config({ mail: async () => undefined }), isMember };
-    const { service } = (await snippet("docs/customize/registration.md 2", scope, ["service"])) as {
+    const { service } = (await snippet("who-may-register", scope, ["service"])) as {
       service: SignInService;
     };
     const { registration } = service.configuration.interactions;
@@ -430,7 +420,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await service.close();
   },
 
-  async "docs/start/try-the-demo.md 8 and 9"() {
+  async "redeem-the-code and read-the-profile"() {
     const port = await freePorts(4);
     const moved = (text: string): string =>
       text
@@ -438,30 +428,30 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
         .replaceAll("3001", `${port + 1}`)
         .replaceAll("3002", `${port + 2}`);
     const file = join(ROOT, FOLDER, "getting-started.json");
-    const { seed, ...settings } = JSON.parse(moved(found("docs/start/try-the-demo.md 4").code));
+    const { seed, ...settings } = JSON.parse(moved(namedBlock("a-file-for-the-demo").code));
     writeFileSync(file, JSON.stringify({ ...settings, seed, storage: "sqlite::memory:" }), { mode: 0o600 });
     // `npm start` is `serve --demo`.
-    const [, typed = ""] = /^npm start -- (.*)\n$/u.exec(found("docs/start/try-the-demo.md 5").code) ?? [];
+    const [, typed = ""] = /^npm start -- (.*)\n$/u.exec(namedBlock("start-the-demo-with-a-file").code) ?? [];
     const args = ["serve", "--demo", ...typed.replace("sign-in.json", file).split(" ")];
     const server = start("cli/main.ts", { args });
     await server.until(/listening on/);
     // The two examples that use the same file.
-    const beside = found("docs/start/try-the-demo.md 6").code.trimEnd().split("\n");
+    const beside = namedBlock("start-examples-with-a-file").code.trimEnd().split("\n");
     const programs = beside.map((line) => /^npx node (\S+) --config sign-in\.json$/.exec(line)?.[1] ?? line);
     const examples = programs.map((program) => start(program, { args: ["--config", file] }));
     await Promise.all(examples.map((each) => each.until(/http:\S+/)));
     expect(await (await fetch(`http://localhost:${port + 1}/`)).text()).toContain("You are not signed in.");
     for (const each of examples) await each.stop();
     const browser = new Browser({ stopAt: `http://localhost:${port + 1}/callback` });
-    await browser.get(moved(found("docs/start/try-the-demo.md 7").code.trim()));
+    await browser.get(moved(namedBlock("sign-in-at-the-demo").code.trim()));
     const [{ username, password }] = seed.accounts;
     await signIn(browser, { username, password });
     const code = browser.location?.searchParams.get("code") ?? "";
     const { access_token } = JSON.parse(
-      shell(moved(found("docs/start/try-the-demo.md 8").code).replace("CODE", code)),
+      shell(moved(namedBlock("redeem-the-code").code).replace("CODE", code)),
     );
     const answers = shell(
-      moved(found("docs/start/try-the-demo.md 9").code).replaceAll("ACCESS_TOKEN", access_token),
+      moved(namedBlock("read-the-profile").code).replaceAll("ACCESS_TOKEN", access_token),
     );
     expect(answers.match(new RegExp(seed.accounts[0].email, "g"))).toHaveLength(2);
     await server.stop();
@@ -481,17 +471,4 @@ interface EmbeddingExample {
 
 describe("the examples in README and docs", () => {
   it.each(Object.entries(RUNS))("%s", (_name, run) => run());
-
-  it("are all run, here or elsewhere", () => {
-    const code = blocks().filter(
-      ({ info, code: text }) => /^(?:ts|js)\b/.test(info) || (info === "" && text.startsWith("curl ")),
-    );
-    const run = Object.keys(RUNS).flatMap((names) => {
-      const [document = "", ...numbers] = names.split(/ (?:and )?/);
-      return numbers.map((number) => `${document} ${number}`);
-    });
-    expect([...run, ...Object.keys(ELSEWHERE)].toSorted((one, other) => one.localeCompare(other))).toEqual(
-      code.map(({ name }) => name).toSorted((one, other) => one.localeCompare(other)),
-    );
-  });
 });

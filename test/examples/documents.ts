@@ -8,10 +8,16 @@ export const ROOT: string = join(import.meta.dirname, "../..");
 
 /** A fenced code block. */
 export interface Block {
-  /** Path of the document and number of the block in it, from 1. */
-  readonly name: string;
-  /** The text after the fence, such as `ts runnable`. */
-  readonly info: string;
+  readonly document: string;
+  /** The document and the line, as in `docs/embed/mount.md:12`. */
+  readonly at: string;
+  readonly language: string;
+  /** What the block is, as in `ts main.mts`: a file of the reader, or one of this repository. */
+  readonly file: string | undefined;
+  /** What tests call it, as in `ts name=rotate-a-secret`. The default is the file. */
+  readonly name: string | undefined;
+  /** The other words after the language. */
+  readonly words: readonly string[];
   readonly code: string;
 }
 
@@ -28,13 +34,43 @@ export function textOf(document: string): string {
 
 /** All fenced blocks of all documents. */
 export function blocks(): Block[] {
-  return documents().flatMap((document) =>
-    [...textOf(document).matchAll(/^```(.*)\n([\s\S]*?)^```$/gm)].map(([, info = "", code = ""], i) => ({
-      name: `${document} ${i + 1}`,
-      info: info.trim(),
+  return documents().flatMap((document) => blocksIn(document, textOf(document)));
+}
+
+/** The fenced blocks of a text. */
+export function blocksIn(document: string, text: string): Block[] {
+  return [...text.matchAll(/^```(.*)\n([\s\S]*?)^```$/gm)].map(({ 1: info = "", 2: code = "", index }) => {
+    const [language = "", ...rest] = info.trim().split(/ +/);
+    const file = rest.find((word) => /^[^=]*\.\w+(?:#|$)/.test(word));
+    const named = rest.find((word) => word.startsWith("name="));
+    return {
+      document,
+      at: `${document}:${text.slice(0, index).split("\n").length}`,
+      language,
+      file,
+      name: named?.slice("name=".length) ?? file,
+      words: rest.filter((word) => word !== file && word !== named),
       code,
-    })),
-  );
+    };
+  });
+}
+
+/** The blocks of the only document whose path ends so, wherever its folder is. */
+export function blocksOf(ending: string): Block[] {
+  const [document, ...others] = documents().filter((path) => `/${path}`.endsWith(`/${ending}.md`));
+  if (document === undefined || others.length > 0) throw new Error(`not one document is ${ending}.md`);
+  return blocksIn(document, textOf(document));
+}
+
+/** The block with this name, in whichever document it stands. */
+export function namedBlock(name: string): Block {
+  const [block, ...others] = blocks().filter((each) => each.name === name);
+  if (block === undefined) throw new Error(`no document has a block with the name ${name}`);
+  if (others.some(({ code }) => code !== block.code))
+    throw new Error(
+      `several blocks have the name ${name}: ${[block, ...others].map(({ at }) => at).join(", ")}`,
+    );
+  return block;
 }
 
 /** The cells of the table after a text, without the two header lines and without backticks. */
@@ -75,16 +111,9 @@ function sourceOf(file: string): string {
   return existsSync(join(ROOT, file)) ? file : file.replace(/\.js$/, ".ts");
 }
 
-/** The file name after the language of a block, as in `ts lib/x.ts`. */
-function namedFile({ info }: Block): string | undefined {
-  return info.split(" ").find((word) => word.endsWith(".ts"));
-}
-
-/** A file without a folder belongs to the reader, and other blocks import it by its name. */
-function fileOf(block: Block): string {
-  const named = namedFile(block);
-  if (named !== undefined && !named.includes("/")) return named;
-  return `${block.name.replaceAll(/\W+/g, "-")}.ts`;
+/** Other blocks import a file of the reader by its name. */
+export function moduleName({ at, name = at, file }: Block): string {
+  return file === name && /^[\w-]+\.ts$/.test(file) ? file : `${name.replaceAll(/\W+/g, "-")}.ts`;
 }
 
 /**
@@ -100,11 +129,11 @@ export function writeBlock(
   const own = sources();
   const code = block.code.replaceAll(/from "(sign-in-service[^"]*)"/g, (_all, name: string) => {
     const source = own.get(name);
-    if (source === undefined) throw new Error(`${block.name}: ${name} is not published`);
+    if (source === undefined) throw new Error(`${block.at}: ${name} is not published`);
     return `from "${source}"`;
   });
   // The imports of a block with a path are relative to that path.
-  const path = namedFile(block) ?? "";
+  const path = block.file ?? "";
   const placed = path.includes("/")
     ? code.replaceAll(
         /from "(\.[^"]*)"/g,
@@ -113,15 +142,8 @@ export function writeBlock(
     : code;
   // Without an import or export, the compiler would treat the block as a script.
   mkdirSync(join(ROOT, folder), { recursive: true });
-  writeFileSync(join(ROOT, folder, fileOf(block)), `${change(placed)}\nexport {};\n`);
-  return `${folder}/${fileOf(block)}`;
-}
-
-/** The block with this name. */
-export function found(name: string): Block {
-  const block = blocks().find((each) => each.name === name);
-  if (block === undefined) throw new Error(`there is no ${name}`);
-  return block;
+  writeFileSync(join(ROOT, folder, moduleName(block)), `${change(placed)}\nexport {};\n`);
+  return `${folder}/${moduleName(block)}`;
 }
 
 /** The exports of a TypeScript block, which is written to this folder. */
@@ -130,42 +152,6 @@ export async function moduleIn<Module>(
   folder: string,
   change?: (code: string) => string,
 ): Promise<Module> {
-  const path = writeBlock(found(name), folder, change);
+  const path = writeBlock(namedBlock(name), folder, change);
   return (await import(pathToFileURL(join(ROOT, path)).href)) as Module;
 }
-
-/** The blocks that another test runs, and those that have nothing to run. */
-export const ELSEWHERE: Readonly<Record<string, string>> = {
-  "README.md 4": "docs.test.ts and installed-documents.test.ts",
-  "docs/internals/adding-a-kind.md 1": "records/adding-a-kind.test.ts",
-  "docs/internals/adding-a-kind.md 2": "a line of a list: records/adding-a-kind.test.ts adds it",
-  "docs/operate/administration/reference.md 1":
-    "docs.test.ts compiles it; administration/client.test.ts makes the same calls",
-  "docs/internals/changing-the-format.md 1":
-    "records/formats/two-versions.test.ts has a row with all of its parts",
-  "docs/customize/developing-a-ui.md 4": "developing.test.ts and installed-documents.test.ts",
-  "docs/customize/developing-a-ui.md 6":
-    "Next.js is not installed: developing.test.ts compares it with Vite's",
-  "docs/embed/mount.md 1": "docs.test.ts and installed-documents.test.ts",
-  "docs/embed/mount.md 7": "administration/middleware.test.ts",
-  "docs/customize/pages.md 8": "installed-documents.test.ts",
-  "docs/customize/pages.md 10": "one line: docs.test.ts compiles it",
-  "docs/customize/pages.md 13": "types only: docs.test.ts compiles them",
-  "docs/notifications/receiving.md 1": "docs.test.ts",
-  "docs/embed/storage-backends.md 1": "own-store.test.ts",
-  "docs/embed/storage-backends.md 2": "own-store.test.ts, with the runner of the tests",
-  "docs/embed/storage-backends.md 3": "types only: docs.test.ts compiles them",
-  "docs/embed/storage-backends.md 4": "own-store.test.ts",
-  "docs/embed/testing.md 1": "docs.test.ts",
-  "docs/embed/testing.md 2": "docs.test.ts",
-  "docs/embed/testing.md 3": "docs.test.ts",
-  "docs/embed/testing.md 4": "docs.test.ts",
-  "docs/embed/testing.md 5": "docs.test.ts",
-  "docs/connect/high-security.md 2": "flows/proving-clients.test.ts",
-  "docs/operate/day-to-day/tracing.md 3": "cli/server/monitoring.test.ts",
-  "docs/embed/testing.md 6":
-    "docs.test.ts compiles it; testing/test-sign-in.test.ts delivers to such a receiver",
-  "docs/connect/your-application.md 4": "your-application.test.ts and installed-documents.test.ts",
-  "docs/connect/your-application.md 6": "your-application.test.ts and installed-documents.test.ts",
-  "docs/connect/your-application.md 7": "your-application.test.ts",
-};

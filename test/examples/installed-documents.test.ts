@@ -5,7 +5,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/gl
 import type { Page } from "playwright-core";
 import { useBrowser } from "../browser/chromium.ts";
 import { packInto } from "../installed.ts";
-import { type Block, blocks, ROOT } from "./documents.ts";
+import { type Block, blocksOf, namedBlock, ROOT } from "./documents.ts";
 import { Reader, stepsOf } from "./reader.ts";
 import { newFolder } from "../closing.ts";
 
@@ -48,16 +48,6 @@ async function newReader(folder?: string): Promise<Reader> {
   return Reader.at(place, PROGRAMS, folder);
 }
 
-/** A block of a document. @param mark a line of it, or the text after its fence. */
-function block(document: string, mark: string): Block {
-  const found = blocks().filter(
-    ({ name, info, code }) =>
-      name.startsWith(`${document} `) && (info === mark || code.split("\n").includes(mark)),
-  );
-  if (found.length !== 1) throw new Error(`${document} has ${found.length} blocks with ${mark}`);
-  return found[0]!;
-}
-
 /** Types all commands of a block, of which the last one goes on running. */
 async function typeAndServe({ code }: Block, ready: RegExp): Promise<void> {
   const lines = code.trimEnd().split("\n");
@@ -96,13 +86,13 @@ async function firstHour(more: (config: Json) => Json): Promise<void> {
     "npm init --yes\nnpm install node@24 ../sign-in-service/*.tgz\nnpx sign-in-service init --yes --url http://localhost:3000",
   );
   const config = more(JSON.parse(reader.read("sign-in.json")) as Json);
-  reader.save({ info: "", code: JSON.stringify(config) }, "sign-in.json");
+  reader.save({ file: undefined, code: JSON.stringify(config) }, "sign-in.json");
   await reader.serve("npx sign-in-service serve", /listening on/);
   const created = await reader.type(
     "npx sign-in-service accounts create --email ada@example.com --username ada --json",
   );
   const { sub } = JSON.parse(created) as { readonly sub: string };
-  reader.save({ info: "", code: "lovelace-1843" }, "password.txt");
+  reader.save({ file: undefined, code: "lovelace-1843" }, "password.txt");
   await reader.type(`npx sign-in-service accounts set-password ${sub} < password.txt`);
 }
 
@@ -114,7 +104,7 @@ const REGISTER = `npx sign-in-service services put 1 --name News
 describe("README.md", () => {
   it("installs the package, shows the demo, and runs its program beside it", async () => {
     reader = await newReader(REPOSITORY);
-    const { code } = block("README.md", "npx sign-in-service serve --demo");
+    const { code } = namedBlock("install-and-try");
     const lines = code.trimEnd().split("\n");
     await reader.type(lines.slice(0, -1).join("\n"));
     await reader.serve(`env PORT=3000 ${lines.at(-1) ?? ""}`, /Ctrl\+C stops it/);
@@ -123,16 +113,16 @@ describe("README.md", () => {
     await reader.end();
 
     expect(reader.read("package.json")).toContain('"type": "commonjs"');
-    reader.save(block("README.md", "ts main.mts runnable"));
-    await typeAndServe(block("README.md", "npx node main.mts"), /set this in your client/);
+    reader.save(namedBlock("first-program"));
+    await typeAndServe(namedBlock("start-the-first-program"), /set this in your client/);
     await signsIn(await open(AUTHORIZE), "lovelace-1843");
   });
 });
 
 describe("docs/embed/mount.md", () => {
   it("has a program that runs in an empty folder", async () => {
-    reader.save(block("docs/embed/mount.md", "ts main.mts runnable"));
-    await typeAndServe(block("docs/embed/mount.md", "npx node main.mts"), /ready/);
+    reader.save(namedBlock("embed-in-koa"));
+    await typeAndServe(namedBlock("start-the-embedded-service"), /ready/);
     const page = await open("http://localhost:3000/");
     await page.getByText("my own page").waitFor();
     const ours = await fetch(reader.filled("http://localhost:3000/auth/oauth2/authorize"));
@@ -142,9 +132,9 @@ describe("docs/embed/mount.md", () => {
 
 describe("docs/customize/pages.md", () => {
   it("has a complete page, which signs in at both deployments, and a program that serves it", async () => {
-    reader.save(block("docs/customize/pages.md", "html login.html"));
-    reader.save(block("docs/customize/pages.md", "js server.mjs"));
-    await typeAndServe(block("docs/customize/pages.md", "npx node server.mjs"), /listening/);
+    reader.save(namedBlock("login.html"));
+    reader.save(namedBlock("server.mjs"));
+    await typeAndServe(namedBlock("start-your-page"), /listening/);
     const openid = `${AUTHORIZE.replace("/oauth2", "/openid/oauth2")}&scope=openid&redirect_uri=${CALLBACK}`;
     for (const address of [AUTHORIZE, openid]) {
       const page = await open(address);
@@ -157,11 +147,10 @@ describe("docs/customize/pages.md", () => {
   });
 
   it("has views that sign in in the folder of the first hour", async () => {
-    for (const name of ["brand", "login"])
-      reader.save(block("docs/customize/pages.md", `ejs views/${name}.ejs`));
-    const { interactions } = JSON.parse(
-      block("docs/customize/pages.md", '{ "interactions": { "views": ["./views"] } }').code,
-    ) as { readonly interactions: object };
+    for (const name of ["views/brand.ejs", "views/login.ejs"]) reader.save(namedBlock(name));
+    const { interactions } = JSON.parse(namedBlock("use-own-views").code) as {
+      readonly interactions: object;
+    };
     await firstHour((config) => ({
       ...config,
       interactions: { ...(config["interactions"] as object), ...interactions },
@@ -175,28 +164,24 @@ describe("docs/customize/pages.md", () => {
 
 describe("docs/customize/developing-a-ui.md", () => {
   it("has a development server in front, with the complete page", async () => {
-    reader.save(
-      block("docs/customize/developing-a-ui.md", '  "proxy": ["127.0.0.1", "::1"],'),
-      "development.json",
-    );
-    reader.save(block("docs/customize/developing-a-ui.md", "js vite.config.js"));
-    const page = block("docs/customize/pages.md", "html login.html");
+    reader.save(namedBlock("development.json"), "development.json");
+    reader.save(namedBlock("vite.config.js"));
+    const page = namedBlock("login.html");
     const adapted = page.code
       .replace('"/passkeys.js"', '"sign-in-service/browser"')
       .replace(String.raw`(\/openid)?`, String.raw`(\/auth(\/openid)?)`);
     reader.save({ ...page, code: adapted });
     await reader.type("npm init --yes\nnpm install node@24 ../sign-in-service/*.tgz");
-    const serve = "npx sign-in-service serve --config development.json";
-    await reader.serve(block("docs/customize/developing-a-ui.md", serve).code.trim(), /listening on/);
+    await reader.serve(namedBlock("serve-for-development").code.trim(), /listening on/);
     const config = "--config development.json";
     await reader.type(REGISTER.replaceAll(/$/gm, ` ${config}`));
     const created = await reader.type(
       `npx sign-in-service accounts create --email ada@example.com --username ada --json ${config}`,
     );
-    reader.save({ info: "", code: "lovelace-1843" }, "password.txt");
+    reader.save({ file: undefined, code: "lovelace-1843" }, "password.txt");
     const { sub } = JSON.parse(created) as { readonly sub: string };
     await reader.type(`npx sign-in-service accounts set-password ${sub} ${config} < password.txt`);
-    await typeAndServe(block("docs/customize/developing-a-ui.md", "npx vite"), /Local:/);
+    await typeAndServe(namedBlock("start-vite"), /Local:/);
     const opened = await open(AUTHORIZE.replace("3000", "5173/auth"));
     expect(new URL(opened.url()).pathname).toBe("/login");
     await signsIn(opened, "lovelace-1843");
@@ -205,17 +190,12 @@ describe("docs/customize/developing-a-ui.md", () => {
 
 describe("docs/connect/your-application.md", () => {
   it.each(["express", "koa"])("has a program with %s that signs people in", async (framework) => {
-    const { seed } = JSON.parse(block("docs/connect/your-application.md", '  "seed": {').code) as Json;
+    const { seed } = JSON.parse(namedBlock("seed-with-an-application").code) as Json;
     await firstHour((config) => ({ ...config, seed }));
     await reader.type("mkdir ../application && cd ../application");
-    const packages = "npm install node@24 openid-client iron-session@9";
-    await reader.type(block("docs/connect/your-application.md", packages).code);
-    reader.save(
-      block("docs/connect/your-application.md", `ts examples/your-application/${framework}.ts`),
-      "app.mts",
-    );
-    const more = framework === "koa" ? "koa @koa/router" : framework;
-    const { code } = block("docs/connect/your-application.md", `npm install ${more}`);
+    await reader.type(namedBlock("install-for-an-application").code);
+    reader.save(namedBlock(`examples/your-application/${framework}.ts`), "app.mts");
+    const { code } = namedBlock(`start-${framework}`);
     const [install = "", ...run] = code.trimEnd().split("\n");
     await reader.type(install);
     await reader.serve(`env ${run.join("\n")}`, /listening on/);
@@ -229,9 +209,7 @@ describe("docs/connect/your-application.md", () => {
 /** Follows the console blocks of a page, and makes its folder. @returns the last line of that block. */
 async function inItsOwnFolder(document: string): Promise<string> {
   for (const step of stepsOf(document)) await reader.follow(step);
-  const found = blocks().find(
-    ({ name, code }) => name.startsWith(`docs/${document}.md`) && code.startsWith("mkdir "),
-  );
+  const found = blocksOf(document).find(({ code }) => code.startsWith("mkdir "));
   const lines = found?.code.trimEnd().split("\n") ?? ["false"];
   await reader.type(lines.slice(0, -1).join("\n"));
   return lines.at(-1) ?? "";
@@ -246,15 +224,12 @@ describe("what can be built on the first hour", () => {
   });
 
   it("runs in folders of its own: an API and its job, a program, and a page", async () => {
-    const api = await inItsOwnFolder("connect/apis");
+    const api = await inItsOwnFolder("apis");
     await reader.serve(`env PORT=3001 ${api}`, /Listening/);
-    const job = blocks().find(
-      ({ name, code }) => name.startsWith("docs/connect/apis.md") && code.includes("npx node job.ts"),
-    );
-    expect(await reader.type(job?.code ?? "false")).toMatch(/^200 .*First article/);
+    expect(await reader.type(namedBlock("run-the-job").code)).toMatch(/^200 .*First article/);
 
     await reader.type("cd ../sign-in");
-    const program = await reader.serve(await inItsOwnFolder("connect/native-applications"), /http:\S+/);
+    const program = await reader.serve(await inItsOwnFolder("native-applications"), /http:\S+/);
     const [address = ""] = await program.until(/http:\S+/);
     const first = await browser.newPage();
     await first.goto(address);
@@ -264,10 +239,10 @@ describe("what can be built on the first hour", () => {
     expect(program.output()).toContain("Signed in as ada@example.com");
 
     await reader.type("cd ../sign-in");
-    await reader.type(await inItsOwnFolder("connect/browser-applications"));
+    await reader.type(await inItsOwnFolder("browser-applications"));
     const html = reader.read("index.html");
     const filled = html.replace("{issuer}", "http://localhost:3000/openid").replace("{client_id}", "spa");
-    reader.save({ info: "", code: filled }, "index.html");
+    reader.save({ file: undefined, code: filled }, "index.html");
     await reader.serve("npx vite --port 5173", /Local:/);
     const page = await open("http://localhost:5173");
     await page.getByRole("button", { name: "Sign in" }).click();

@@ -12,7 +12,7 @@ import type { ReactNode } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { createServer as createVite } from "vite";
 import type * as Auth from "../../examples/your-application/next.ts";
-import { blocks, ROOT } from "./documents.ts";
+import { namedBlock, ROOT } from "./documents.ts";
 
 const { APP_URL = "" } = process.env;
 
@@ -28,12 +28,8 @@ function save(name: string, text: string): string {
 }
 
 /** The files of the document. */
-for (const { name, info, code } of blocks()) {
-  const [, file = ""] = info.split(" ");
-  if (!name.startsWith("docs/connect/your-application.md")) continue;
-  if (file.startsWith("app/")) save(file, code);
-  if (file.endsWith("/next.ts")) save("auth.ts", code);
-}
+for (const name of ["app/auth/[action]/route.ts", "app/account/page.tsx"]) save(name, namedBlock(name).code);
+save("auth.ts", namedBlock("examples/your-application/next.ts").code);
 const alias = {
   "next/headers": save(
     "headers.ts",

@@ -13,19 +13,19 @@ import { clientAt } from "../flows/clients.ts";
 import { ADA, NEWS, startService } from "../flows/running-service.ts";
 import { untilReplay } from "../flows/token-answers.ts";
 import { openOwnRedis } from "../servers/redis.ts";
-import { blocks, ROOT } from "./documents.ts";
+import { namedBlock, ROOT } from "./documents.ts";
 import { closing } from "../closing.ts";
 
 const { afterAll, beforeAll, describe, expect, it } = runner;
 
 const FOLDER = join(ROOT, ".cache/own-store");
-const BLOCK = blocks().find(({ info }) => info === "ts memory-store.ts");
+const BLOCK = namedBlock("memory-store.ts");
 let page: { readonly createMemoryStore: (clock?: Clock) => RecordStore };
 
 beforeAll(async () => {
   mkdirSync(FOLDER, { recursive: true });
   const path = join(FOLDER, "memory-store.ts");
-  writeFileSync(path, BLOCK!.code.replaceAll('"sign-in-service/adapters"', '"../../adapters/index.ts"'));
+  writeFileSync(path, BLOCK.code.replaceAll('"sign-in-service/adapters"', '"../../adapters/index.ts"'));
   page = (await import(pathToFileURL(path).href)) as typeof page;
 });
 afterAll(() => rmSync(FOLDER, { recursive: true, force: true }));
@@ -144,5 +144,5 @@ describe("a service on the store of the page", () => {
 });
 
 it("the store of the page is short", () => {
-  expect(BLOCK!.code.split("\n").length).toBeLessThan(150);
+  expect(BLOCK.code.split("\n").length).toBeLessThan(150);
 });

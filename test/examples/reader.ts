@@ -2,12 +2,12 @@
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { expect } from "@jest/globals";
-import { type Block, blocks } from "./documents.ts";
+import { type Block, blocksOf } from "./documents.ts";
 import { bareEnvironment, freePorts, type Running, startProgram } from "./processes.ts";
 
 export interface Step {
-  /** The document and the number of its block. */
-  readonly name: string;
+  /** The document, and the line of its block. */
+  readonly at: string;
   readonly command: string;
   /** What it prints: `…` is anything, and a word in capitals is a value that later commands use. */
   readonly prints: string;
@@ -15,15 +15,15 @@ export interface Step {
 
 /** The commands of the console blocks of a document. */
 export function stepsOf(document: string): readonly Step[] {
-  return blocks()
-    .filter(({ name, info }) => info === "console" && name.startsWith(`docs/${document}.md`))
-    .flatMap(({ name, code }) =>
+  return blocksOf(document)
+    .filter(({ language }) => language === "console")
+    .flatMap(({ at, code }) =>
       code
         .split(/^\$ /mu)
         .slice(1)
         .map((part) => {
           const [command = "", ...prints] = part.trimEnd().split("\n");
-          return { name, command, prints: prints.join("\n") };
+          return { at, command, prints: prints.join("\n") };
         }),
     );
 }
@@ -94,7 +94,7 @@ export class Reader {
   }
 
   /** Saves a file of the document. @param name default: the one in the document. */
-  save({ info, code }: Pick<Block, "info" | "code">, name: string = info.split(" ")[1] ?? ""): void {
+  save({ code, file }: Pick<Block, "code" | "file">, name: string = file ?? ""): void {
     const path = join(this.#folder, name);
     mkdirSync(dirname(path), { recursive: true });
     // A configuration holds secrets.
@@ -127,15 +127,15 @@ export class Reader {
   }
 
   /** Does a step, and compares what it prints. */
-  async follow({ name, command, prints }: Step): Promise<void> {
+  async follow({ at, command, prints }: Step): Promise<void> {
     const line = this.filled(command);
     if (line.startsWith("cd ")) {
       this.#folder = resolve(this.#folder, line.slice(3));
       return;
     }
     const printed = line.endsWith(" serve") ? await this.#served(line, prints) : await this.type(line);
-    expect([name, command, printed]).toEqual([
-      name,
+    expect([at, command, printed]).toEqual([
+      at,
       command,
       expect.stringMatching(expression(this.filled(prints))),
     ]);

@@ -6,7 +6,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, describe, expect, it } from "@jest/globals";
 import { exampleEvent } from "../../accounts/events/event-types.ts";
 import { BODY, deliverer, OLD_SECRET, options, SECRET, target } from "../notifier/attempts.ts";
-import { blocks, ROOT } from "./documents.ts";
+import { namedBlock, ROOT } from "./documents.ts";
 import { programFor } from "../machine.mjs";
 import { rounds } from "../rounds.ts";
 import { freePorts, type Running, start, startProgram } from "./processes.ts";
@@ -125,12 +125,10 @@ describe("the receiver of account events", () => {
 
 describe("the receiver in docs/notifications/receiving.md", () => {
   it("starts, and accepts the notifications of this service", async () => {
-    const block = blocks().find(
-      ({ name, info }) => /receiving-notifications/.test(name) && info === "ts runnable",
-    );
+    const block = namedBlock("receive-with-koa");
     const port = await freePorts();
-    const [, secret = ""] = /"(whsec_[^"]*)"/.exec(block!.code) ?? [];
-    const code = block!.code
+    const [, secret = ""] = /"(whsec_[^"]*)"/.exec(block.code) ?? [];
+    const code = block.code
       .replace('"sign-in-service/notifier"', '"../../notifier/index.ts"')
       .replaceAll("3000", String(port));
     mkdirSync(join(ROOT, FOLDER), { recursive: true });

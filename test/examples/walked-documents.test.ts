@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import { blocks, ROOT } from "./documents.ts";
+import { blocksOf, namedBlock, ROOT } from "./documents.ts";
 import { type Start, start } from "./processes.ts";
 import { Reader, stepsOf } from "./reader.ts";
 import { newFolder } from "../closing.ts";
@@ -26,7 +26,7 @@ afterAll(async () => {
 });
 
 it("The first hour ends with a person signed in at a client", async () => {
-  const steps = stepsOf("start/run-the-server");
+  const steps = stepsOf("run-the-server");
   expect(steps.length).toBeGreaterThan(8);
   for (const step of steps) {
     if (step.command.includes("code=CODE")) {
@@ -53,8 +53,8 @@ async function signedIn(address: string, stopAt: string): Promise<URL> {
 
 /** The settings and arguments of a program of the repository that a document starts as `as`. */
 function startOf(document: string, as: string): Start {
-  const line = blocks()
-    .filter(({ name, info }) => info === "sh" && name.startsWith(`docs/${document}.md`))
+  const line = blocksOf(document)
+    .filter(({ language }) => language === "sh")
     .flatMap(({ code }) => code.split("\n"))
     .find((each) => each.includes(`npx node ${as}`));
   const [before = "", after = ""] = reader.filled(line ?? "").split(`npx node ${as}`);
@@ -71,12 +71,7 @@ function startOf(document: string, as: string): Start {
 }
 
 it("A page, an API, a job, an MCP server and a command-line program are clients of that service", async () => {
-  for (const document of [
-    "connect/browser-applications",
-    "connect/apis",
-    "connect/agents",
-    "connect/native-applications",
-  ]) {
+  for (const document of ["browser-applications", "apis", "agents", "native-applications"]) {
     const steps = stepsOf(document);
     expect([document, steps.length > 0]).toEqual([document, true]);
     for (const step of steps) await reader.follow(step);
@@ -87,25 +82,22 @@ it("A page, an API, a job, an MCP server and a command-line program are clients 
   const url = reader.filled(`http://localhost:3000/openid/oauth2/authorize?scope=openid&${request}`);
   expect((await signedIn(url, page)).searchParams.has("code")).toBe(true);
 
-  const { env, ...rest } = startOf("connect/apis", "main.ts");
+  const { env, ...rest } = startOf("apis", "main.ts");
   const PORT = reader.filled("3001");
   const api = start("examples/api/main.ts", { env: { ...env, PORT }, ...rest });
   reader.keep(api);
   await api.until(/Listening/);
-  const job = start("examples/machine/job.ts", startOf("connect/apis", "job.ts"));
+  const job = start("examples/machine/job.ts", startOf("apis", "job.ts"));
   expect([await job.ended, job.output()]).toEqual([0, expect.stringMatching(/^200 .*First article/)]);
 
   // Both have the port 3001.
   await api.stop();
-  const mcp = start("examples/mcp/server.ts", startOf("connect/agents", "server.ts"));
+  const mcp = start("examples/mcp/server.ts", startOf("agents", "server.ts"));
   reader.keep(mcp);
   const [, address = ""] = await mcp.until(/The MCP server is at (\S+)/);
   expect((await fetch(address, { method: "POST" })).status).toBe(401);
 
-  const program = start(
-    "examples/cli-login/loopback.ts",
-    startOf("connect/native-applications", "loopback.ts"),
-  );
+  const program = start("examples/cli-login/loopback.ts", startOf("native-applications", "loopback.ts"));
   reader.keep(program);
   const [location = ""] = await program.until(/http:\S+/);
   const { searchParams } = new URL(location);
@@ -117,10 +109,7 @@ it("A page, an API, a job, an MCP server and a command-line program are clients 
 }, 60_000);
 
 it("A client with FAPI 2.0 is registered as Clients with high security says [D-FAPI-1]", async () => {
-  const command = blocks()
-    .filter(({ name }) => name.startsWith("docs/connect/high-security.md"))
-    .flatMap(({ code }) => code.split("\n"))
-    .find((each) => each.includes("--profile fapi2"));
+  const { code: command } = namedBlock("register-a-fapi-client");
   const jwk = generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey.export({ format: "jwk" });
   writeFileSync(join(reader.folder, "bank.jwks.json"), JSON.stringify({ keys: [jwk] }));
   const printed = await reader.type(`npx ${command}`);
@@ -131,13 +120,13 @@ it("A client with FAPI 2.0 is registered as Clients with high security says [D-F
 }, 60_000);
 
 it("Day two goes on where the first hour ended", async () => {
-  const steps = stepsOf("operate/runbooks/day-two");
+  const steps = stepsOf("day-two");
   expect(steps.length).toBeGreaterThan(12);
   for (const step of steps) await reader.follow(step);
 }, 60_000);
 
 it("A backup of it is restored as Backup and restore says", async () => {
-  const steps = stepsOf("operate/day-to-day/backup");
+  const steps = stepsOf("backup");
   expect(steps.length).toBeGreaterThan(6);
   for (const step of steps) await reader.follow(step);
 }, 60_000);

@@ -114,10 +114,7 @@ describe.each(["ES256", "Ed25519", "PS256", "RS256"])("openid-client with a %s k
       await expect(client.refreshTokenGrant(config, next.refresh_token ?? "")).rejects.toMatchObject({
         error: "invalid_grant",
       });
-      const { refreshed } = await moduleIn<Documented>(
-        "docs/connect/high-security.md 2",
-        ".cache/proving-clients",
-      );
+      const { refreshed } = await moduleIn<Documented>("prove-a-client", ".cache/proving-clients");
       expect(await refreshed(config, keys, next.refresh_token ?? "", sub)).toMatchObject({ sub });
     },
   );

@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { Webhook } from "standardwebhooks";
 import { InvalidNotification, rememberInMemory, verifyNotification } from "../../notifier/index.ts";
 import { isSigned, signatureHeader, signingKey } from "../../receiver/signature.ts";
-import { blocks } from "../examples/documents.ts";
+import { namedBlock } from "../examples/documents.ts";
 import { BODY, OLD_SECRET, SECRET } from "./attempts.ts";
 
 const now = (): number => 1_763_000_000_000;
@@ -26,9 +26,7 @@ describe("verifyNotification", () => {
   });
 
   it("takes the request that the documentation shows", () => {
-    const shown = blocks().find(
-      ({ name, code }) => /receiving-notifications/.test(name) && code.startsWith("POST"),
-    )!.code;
+    const shown = namedBlock("a-received-request").code;
     const [head = "", body = ""] = shown.trimEnd().split("\n\n");
     const headers = Object.fromEntries(
       head
@@ -37,9 +35,7 @@ describe("verifyNotification", () => {
         .map((line) => line.split(": ", 2))
         .map(([name = "", value]) => [name.toLowerCase(), value]),
     );
-    const secret = /"(whsec_[^"]*)"/.exec(
-      blocks().find(({ name }) => /receiving-notifications/.test(name))!.code,
-    )![1]!;
+    const secret = /"(whsec_[^"]*)"/.exec(namedBlock("receive-with-koa").code)![1]!;
     expect(verifyNotification(headers, body, [secret], { now })).toMatchObject({ data: { user_id: 42 } });
     expect(headers["authorization"]).toBe(`Basic ${btoa("shop:the secret prepared for the shop")}`);
   });

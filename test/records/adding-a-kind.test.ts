@@ -14,7 +14,7 @@ import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import { type AnyKind, collectKinds } from "../../records/kinds.ts";
 import { Changes, Records } from "../../records/records.ts";
 import { account, ManualClock } from "./rules/stage.ts";
-import { blocks, ROOT } from "../examples/documents.ts";
+import { namedBlock, ROOT } from "../examples/documents.ts";
 import { openMongoServer } from "../servers/mongodb.ts";
 import { openOwnPostgres } from "../servers/postgresql.ts";
 import { openOwnRedis } from "../servers/redis.ts";
@@ -40,12 +40,12 @@ const YEAR = 365 * 86_400_000;
 let page: Page;
 
 beforeAll(async () => {
-  const file = blocks().find(({ info }) => info === "ts records/bookmarks.ts");
+  const file = namedBlock("records/bookmarks.ts");
   mkdirSync(FOLDER, { recursive: true });
   const path = join(FOLDER, "bookmarks.ts");
   writeFileSync(
     path,
-    file!.code
+    file.code
       .replaceAll('from "./', 'from "../../records/')
       .replaceAll('from "../core/', 'from "../../core/'),
   );

@@ -11,7 +11,7 @@ import { createSignInServiceOver } from "../../../lib/service.ts";
 import { openStorage } from "../../../records/storage.ts";
 import { startProxy } from "../../hosting/host.ts";
 import { freePorts, type Running, start } from "../../examples/processes.ts";
-import { blocks, ROOT } from "../../examples/documents.ts";
+import { namedBlock, ROOT } from "../../examples/documents.ts";
 import { configuration, SECRET, Servers } from "../../examples/servers.ts";
 
 const TOKEN = "a-token-of-the-operator.0123456789";
@@ -137,7 +137,7 @@ describe("the SDK of docs/operate/day-to-day/tracing.md", () => {
     });
     await new Promise<void>((resolve) => void collector.listen(0, "127.0.0.1", resolve));
     const endpoint = `http://127.0.0.1:${(collector.address() as AddressInfo).port}`;
-    servers.write(blocks().find(({ info }) => info === "js tracing.mjs")?.code ?? "", "tracing.mjs");
+    servers.write(namedBlock("tracing.mjs").code, "tracing.mjs");
     symlinkSync(join(ROOT, "node_modules"), join(servers.folder, "node_modules"));
     const url = `http://127.0.0.1:${await freePorts()}`;
     const file = servers.write({
