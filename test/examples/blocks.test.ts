@@ -23,22 +23,25 @@ const files = readTree();
 /** The tests that read blocks. */
 const READERS = [...files].filter(
   ([path, text]) =>
-    path.startsWith("test/") && /from "[./]*\/documents\.ts"/.test(text) && !path.endsWith("blocks.test.ts"),
+    path.startsWith("test/") &&
+    /from "[./\w]*\/documents\.ts"/.test(text) &&
+    !path.endsWith("blocks.test.ts"),
 );
 
 /** A program is read by a test, by its name. */
-function isTaken({ name = "", file }: Block): boolean {
+function isTaken({ name, file }: Block): boolean {
+  if (name === undefined) return false;
   if (file !== undefined && existsSync(join(ROOT, file.replace(/#.*/, "")))) return true;
   if (COMPILED.has(name) || files.has(PARTS[name] ?? "")) return true;
   const quoted = new RegExp(`["\\s/]${name.replaceAll(/\W/g, String.raw`\$&`)}"| and ${name}\\b`);
   return READERS.some(([, text]) => quoted.test(text));
 }
 
-const PROGRAMS = ["ejs", "go", "html", "js", "nginx", "promql", "py", "sql", "ts", "tsx"];
+const PROGRAMS: ReadonlySet<string> = new Set("ejs go html js nginx promql py sql ts tsx".split(" "));
 
 function untaken(all: readonly Block[]): string[] {
   return all
-    .filter((block) => PROGRAMS.includes(block.language) && !isTaken(block))
+    .filter((block) => PROGRAMS.has(block.language) && !isTaken(block))
     .map(({ at, name = "has no name" }) => `${at} ${name}`);
 }
 

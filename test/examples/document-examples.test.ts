@@ -331,7 +331,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await snippet("own-account-page", {
       app: { use: (handler: Middleware) => void handlers.push(handler) },
       service: { routes: () => (_ctx: Context, next: () => Promise<void>) => next() },
-      readFileSync: () => "<title>Own</title>",
+      readFileSync: (name: string) => namedBlock(name).code,
     });
     const host = await startService({
       config: { storage: "sqlite::memory:" },
@@ -339,7 +339,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     });
     const profile = `${host.oauth2}/account/profile`;
     const browser = await new Browser().get(profile);
-    expect([browser.status, browser.html]).toEqual([200, "<title>Own</title>"]);
+    expect([browser.status, browser.html]).toEqual([200, namedBlock("account.html").code]);
     expect((await fetch(profile, { headers: { accept: "application/json" } })).status).toBe(401);
   },
 

@@ -224,7 +224,7 @@ describe("what can be built on the first hour", () => {
   });
 
   it("runs in folders of its own: an API and its job, a program, and a page", async () => {
-    const api = await inItsOwnFolder("apis");
+    const api = await inItsOwnFolder("connect/apis");
     await reader.serve(`env PORT=3001 ${api}`, /Listening/);
     expect(await reader.type(namedBlock("run-the-job").code)).toMatch(/^200 .*First article/);
 
