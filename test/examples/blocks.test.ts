@@ -17,6 +17,7 @@ const COMPILED: ReadonlySet<string> = new Set([
 const PARTS: Readonly<Record<string, string>> = {
   "list-of-kinds": "test/records/adding-a-kind.test.ts",
   "step-of-a-format": "test/records/formats/two-versions.test.ts",
+  "wait-for-a-standby": "test/servers/postgresql-pair.ts",
 };
 
 const files = readTree();

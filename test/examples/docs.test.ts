@@ -257,8 +257,10 @@ describe("the code in README and docs", () => {
   )("at %s is a configuration", async (_at, { code }) => {
     const deployments = { oauth2: { url: "http://127.0.0.1:3000" } };
     // The pages keep secrets out of files.
-    const keys = { secrets: [Buffer.alloc(32, 1).toString("base64")] };
-    await expect(checkConfigFile({ deployments, keys, ...JSON.parse(code) })).resolves.toBeDefined();
+    const secret = Buffer.alloc(32, 1).toString("base64");
+    const written = JSON.parse(code.replaceAll(`"…"`, `"${secret}"`)) as object;
+    const file = { deployments, keys: { secrets: [secret] }, ...written };
+    await expect(checkConfigFile(file)).resolves.toBeDefined();
   });
 });
 
