@@ -9,6 +9,7 @@ import { eventsPage, eventsSchemaFile } from "./events.ts";
 import { formatsFile, upgradingPage } from "./formats.ts";
 import { openapiPage } from "./openapi.ts";
 import { operationTexts } from "./operations.ts";
+import { claimsPage, endpointsPage, errorsPage } from "./protocol.ts";
 import { type Folder, linksFrom, type Page, pageWithFiles } from "./page.ts";
 import {
   auditPage,
@@ -17,6 +18,7 @@ import {
   kindsPage,
   limitsPage,
   metricsPage,
+  personalDataPage,
   scalePage,
   tokensPage,
 } from "./tables.ts";
@@ -39,12 +41,15 @@ export const pages: readonly Page[] = [
   administrationDocument,
   administrationPage,
   auditPage,
+  claimsPage,
   clientSettingsPage,
   commandLinePage,
   configurationPage,
   ...configurationPages,
   configurationSchemaFile,
   doctorPage,
+  endpointsPage,
+  errorsPage,
   eventsPage,
   eventsSchemaFile,
   formatsFile,
@@ -53,6 +58,7 @@ export const pages: readonly Page[] = [
   metricsPage,
   openapiPage,
   otherLanguagesPage,
+  personalDataPage,
   scalePage,
   tokensPage,
   seedPage,

@@ -29,6 +29,7 @@ import {
   VERDICTS,
 } from "../test/hostile/token-table.ts";
 import { argumentTables, networksTable } from "./configuration.ts";
+import { endsWithAccount, KEPT } from "../test/accounts/kept.ts";
 import { type Page, pageWithTables, table } from "./page.ts";
 import { defaults } from "../config/schema.ts";
 
@@ -107,6 +108,40 @@ export const kindsPage: Page = pageWithTables("docs/internals/kinds.md", () => (
     ),
   ),
 }));
+
+/** All that a record knows about a person is which account it belongs to. */
+const isReference = (personal: string): boolean => /^the `sub`(?: of an operator)?$/u.test(personal);
+
+const capitalized = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
+
+export const personalDataPage: Page = pageWithTables("docs/security/personal-data.md", () => {
+  const kinds = KINDS.all.flatMap((kind) => {
+    const { holds, personal, expires } = kind.declaration;
+    const reason = KEPT[kind.name];
+    const isEnded = endsWithAccount(kind) ? "removed" : "kept until then";
+    const deleted = reason === undefined ? isEnded : `kept: ${reason}`;
+    return personal === undefined ? [] : [{ holds, personal, expires, deleted }];
+  });
+  return {
+    "personal data": table(
+      ["What", "Personal data in it", "Until", "When the account is deleted"],
+      kinds
+        .filter(({ personal }) => !isReference(personal))
+        .map(({ holds, personal, expires = "it is removed", deleted }) => [
+          capitalized(holds),
+          personal,
+          expires,
+          deleted,
+        ]),
+    ),
+    references: table(
+      ["What", "When the account is deleted"],
+      kinds
+        .filter(({ personal }) => isReference(personal))
+        .map(({ holds, deleted }) => [capitalized(holds), deleted]),
+    ),
+  };
+});
 
 function authenticatesWith({ confidential, addresses }: KindOfClient): string {
   if (confidential) return "A secret, or keys (`jwks`)";

@@ -3,11 +3,11 @@ import { beforeEach, describe, expect, it } from "@jest/globals";
 import { artifactRecord } from "../../records/artifacts/artifact-kinds.ts";
 import type { Artifact, ArtifactQuery } from "../../records/artifacts/artifact.ts";
 import { KINDS } from "../../records/all-kinds.ts";
-import { ACCOUNT, BY_REMOVAL_DUE } from "../../records/directory/directory-kinds.ts";
+import { BY_REMOVAL_DUE } from "../../records/directory/directory-kinds.ts";
 import { CONFIRMATION } from "../../records/people/confirmation-kinds.ts";
 import { Changes } from "../../records/records.ts";
-import type { AnyKind } from "../../records/kinds.ts";
 import { type Domain, openDomain, remainingArtifacts, seed } from "./open-domain.ts";
+import { endsWithAccount, KEPT } from "./kept.ts";
 
 let domain: Domain;
 let sub: string;
@@ -214,28 +214,8 @@ describe("what is written while its account is deleted", () => {
   });
 });
 
-/** Kinds that name an account and outlive it, each with the reason. */
-const KEPT: Readonly<Record<string, string>> = {
-  audit: "what happened to the account is kept for `audit.retention`",
-  delivery: "the notification about the deletion is one of them",
-  payload: "as its delivery",
-  lane: "as its deliveries",
-  removal: "until everything else is removed",
-  idempotency: "a repeat of the request that deleted the account learns that it is gone; 24 hours",
-  identifier: "nobody else gets the `sub`",
-  "user-id": "nobody else gets the number",
-};
-/** Kinds whose records the cleanup removes. */
-const REMOVED: ReadonlySet<string> = new Set(["session", "grant", "interaction", "confirmation"]);
-
 it("every kind that names an account ends with it, or is kept for a reason [D-OWN-6]", () => {
-  const endsWith = (kind: AnyKind): boolean => {
-    const above = kind.declaration.parent?.kind;
-    return above !== undefined && (above.name === ACCOUNT.name || REMOVED.has(above.name) || endsWith(above));
-  };
   const naming = KINDS.all.filter(({ declaration }) => declaration.personal?.includes("`sub`"));
-  const unexplained = naming.filter(
-    (kind) => !endsWith(kind) && !REMOVED.has(kind.name) && !Object.hasOwn(KEPT, kind.name),
-  );
+  const unexplained = naming.filter((kind) => !endsWithAccount(kind) && !Object.hasOwn(KEPT, kind.name));
   expect(unexplained.map(({ name }) => name)).toEqual([]);
 });

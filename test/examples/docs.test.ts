@@ -298,37 +298,27 @@ describe("the variables in README and docs", () => {
   });
 });
 
-describe("the tables of the README", () => {
-  it("list every endpoint for clients, with its methods and deployments", () => {
-    const steps = new Set([
-      "resume",
-      "interaction",
-      "confirm",
-      "providerCallback",
-      "clientLogo",
-      "pageScript",
-      "logoutConfirm",
-      "logoutSuccess",
-      "account",
-    ]);
-    const rows = (["oauth2", "openid"] as const).flatMap((kind) =>
-      endpointPaths[kind]
-        .filter(({ name }) => !steps.has(name))
-        .map(
-          ({ methods, path }) => `${kind} ${methods.filter((each) => each !== "OPTIONS").join(", ")} ${path}`,
-        ),
-    );
-    const output = tableAfter(
-      "README.md",
-      "<!-- endpoints: compared with config/deployments.ts by a test -->",
-    ).flatMap(([methods, path, oauth2, openid]) =>
-      Object.entries({ oauth2, openid }).flatMap(([kind, has]) =>
-        has === "yes" ? `${kind} ${methods} ${path}` : [],
+describe("the tables of endpoints", () => {
+  it("list every endpoint, with its methods and deployments", () => {
+    const documented = ["endpoints", "addresses of pages"].flatMap((name) =>
+      tableAfter("docs/reference/endpoints.md", `<!-- ${name}: written by npm run docs -->`).flatMap(
+        ([methods, path, deployment]) =>
+          (["oauth2", "openid"] as const)
+            .filter((kind) => deployment === "both" || deployment === kind)
+            .map((kind) => `${kind} ${methods} ${path}`),
       ),
     );
-    expect(output.toSorted()).toEqual(rows.toSorted());
+    const served = (["oauth2", "openid"] as const).flatMap((kind) =>
+      endpointPaths[kind].map(({ methods, path, below }) => {
+        const written = path.replace(/:.*/u, "…") + (below && !path.includes(":") ? "/…" : "");
+        return `${kind} ${methods.filter((each) => each !== "OPTIONS").join(", ")} ${written}`;
+      }),
+    );
+    expect(documented.toSorted()).toEqual([...new Set(served)].toSorted());
   });
+});
 
+describe("the tables of the README", () => {
   it("list keys of the configuration with their defaults", () => {
     const all = new Map(
       configurationPages
