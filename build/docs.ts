@@ -29,9 +29,9 @@ const otherLanguagesPage = pageWithFiles(
   "docs/notifications/other-languages.md",
   ["py", "go"].map((ending) => `examples/receivers/receiver.${ending}`),
 );
-const yourApplicationPage = pageWithFiles(
-  "docs/connect/your-application.md",
-  ["express", "koa", "next"].map((name) => `examples/your-application/${name}.ts`),
+const frameworkPages = Object.entries({ express: "express", koa: "koa", nextjs: "next" }).map(
+  ([page, file]) =>
+    pageWithFiles(`docs/connect/sign-in/${page}.md`, [`examples/your-application/${file}.ts`]),
 );
 
 /** All generated files. */
@@ -63,7 +63,7 @@ export const pages: readonly Page[] = [
   tokensPage,
   seedPage,
   upgradingPage,
-  yourApplicationPage,
+  ...frameworkPages,
 ];
 
 /** All folders with nothing but generated files. */

@@ -37,7 +37,7 @@ export function withTable(document: string, name: string, text: string): string 
   return `${before}${start}\n\n${text}\n\n${end}${after}`;
 }
 
-/** Declarations link from the root of the project, as in `](docs/connect/clients.md)`, because several pages show them. */
+/** Declarations link from the root of the project, as in `](docs/connect/choose-a-client.md)`, because several pages show them. */
 export function linksFrom(file: string, text: string): string {
   return text.replaceAll(
     /\]\(docs\/([^)]+)\)/g,

@@ -196,7 +196,7 @@ describe("the packed package", () => {
     const own = links.filter((link) => !/^https?:/u.test(link));
     expect(own.length).toBeGreaterThan(5);
     expect(own.filter((link) => !existsSync(join(installed, link)))).toEqual([]);
-    const [first] = readme.matchAll(/^```\n([^`]*)^```$/gmu);
+    const [first] = readme.matchAll(/^```\w*\n([^`]*)^```$/gmu);
     expect(first?.[1]).toBe("npm start\n");
     const file = `${manifest.name}-${manifest.version}.tgz`;
     const firstHour = readFileSync(join(installed, "docs/start/run-the-server.md"), "utf8");

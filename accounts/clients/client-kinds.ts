@@ -48,7 +48,7 @@ export const KINDS: Readonly<Record<ClientKind, KindOfClient>> = {
     behaves: "standard",
   },
   machine: {
-    is: "A service that acts on its own behalf: [Machines](docs/connect/machines.md)",
+    is: "A service that acts on its own behalf: [Machines](docs/connect/apis/call-from-a-job.md)",
     confidential: true,
     people: false,
     addresses: null,

@@ -352,7 +352,7 @@ export const SETTINGS = {
   },
   /**
    * `fapi2`: holds the client to the FAPI 2.0 Security Profile. It needs keys, works only at the `openid` deployment, and can't be changed. See
-   * [Clients with high security](docs/connect/high-security.md#fapi-20). Default: none.
+   * [Clients with high security](docs/connect/apis/fapi.md). Default: none.
    */
   profile: {
     value: choice(["fapi2"]).optional(),

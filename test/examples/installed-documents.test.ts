@@ -115,7 +115,8 @@ describe("README.md", () => {
     expect(reader.read("package.json")).toContain('"type": "commonjs"');
     reader.save(namedBlock("first-program"));
     await typeAndServe(namedBlock("start-the-first-program"), /set this in your client/);
-    await signsIn(await open(AUTHORIZE), "lovelace-1843");
+    const request = `client_id=news-web&response_type=code&scope=openid&redirect_uri=${CALLBACK}`;
+    await signsIn(await open(`http://localhost:3000/oauth2/authorize?${request}`), "lovelace-1843");
   });
 });
 
@@ -188,7 +189,7 @@ describe("docs/customize/developing-a-ui.md", () => {
   });
 });
 
-describe("docs/connect/your-application.md", () => {
+describe("docs/connect/sign-in/your-server.md", () => {
   it.each(["express", "koa"])("has a program with %s that signs people in", async (framework) => {
     const { seed } = JSON.parse(namedBlock("seed-with-an-application").code) as Json;
     await firstHour((config) => ({ ...config, seed }));
@@ -224,7 +225,7 @@ describe("what can be built on the first hour", () => {
   });
 
   it("runs in folders of its own: an API and its job, a program, and a page", async () => {
-    const api = await inItsOwnFolder("connect/apis");
+    const api = await inItsOwnFolder("protect-an-api");
     await reader.serve(`env PORT=3001 ${api}`, /Listening/);
     expect(await reader.type(namedBlock("run-the-job").code)).toMatch(/^200 .*First article/);
 

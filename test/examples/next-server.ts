@@ -1,5 +1,5 @@
 /**
- * Stands for Next.js, which is too large to install for a test: it serves the files of `docs/connect/your-application.md` as they
+ * Stands for Next.js, which is too large to install for a test: it serves the files of `docs/connect/sign-in/your-server.md` as they
  * stand there, with the parts of Next.js that they import.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";

@@ -71,7 +71,7 @@ function startOf(document: string, as: string): Start {
 }
 
 it("A page, an API, a job, an MCP server and a command-line program are clients of that service", async () => {
-  for (const document of ["browser-applications", "connect/apis", "agents", "native-applications"]) {
+  for (const document of ["browser-applications", "protect-an-api", "agents", "native-applications"]) {
     const steps = stepsOf(document);
     expect([document, steps.length > 0]).toEqual([document, true]);
     for (const step of steps) await reader.follow(step);
@@ -82,12 +82,12 @@ it("A page, an API, a job, an MCP server and a command-line program are clients 
   const url = reader.filled(`http://localhost:3000/openid/oauth2/authorize?scope=openid&${request}`);
   expect((await signedIn(url, page)).searchParams.has("code")).toBe(true);
 
-  const { env, ...rest } = startOf("connect/apis", "main.ts");
+  const { env, ...rest } = startOf("protect-an-api", "main.ts");
   const PORT = reader.filled("3001");
   const api = start("examples/api/main.ts", { env: { ...env, PORT }, ...rest });
   reader.keep(api);
   await api.until(/Listening/);
-  const job = start("examples/machine/job.ts", startOf("connect/apis", "job.ts"));
+  const job = start("examples/machine/job.ts", startOf("protect-an-api", "job.ts"));
   expect([await job.ended, job.output()]).toEqual([0, expect.stringMatching(/^200 .*First article/)]);
 
   // Both have the port 3001.

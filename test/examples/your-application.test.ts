@@ -1,4 +1,4 @@
-/** The applications of docs/connect/your-application.md, with a real service and a browser. */
+/** The applications of docs/connect/sign-in/your-server.md, with a real service and a browser. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { signIn } from "../flows/clients.ts";

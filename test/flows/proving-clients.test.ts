@@ -14,7 +14,7 @@ import { athOf, makeProof, newProofKey, type ProofKey } from "./proof-maker.ts";
 import { ADA, CALLBACK, listen, NEWS, useService } from "./running-service.ts";
 import { API, ARTICLES, GRANTED, READER, registerReader, resetApis, SCOPE, VIDEOS } from "./sample-apis.ts";
 
-/** What docs/connect/high-security.md shows. */
+/** What docs/connect/apis/high-security.md shows. */
 interface Documented {
   readonly refreshed: (
     config: client.Configuration,
