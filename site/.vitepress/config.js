@@ -23,6 +23,8 @@ export default {
   lang: "en",
   srcDir: ".cache/pages",
   cacheDir: ".cache/vite",
+  // The next page is small. Fetching every page that a link leads to costs more than it saves.
+  router: { prefetchLinks: false },
   // Addresses of a service on the reader's machine are links, too.
   ignoreDeadLinks: "localhostLinks",
   head: [["meta", { "http-equiv": "Content-Security-Policy", content: POLICY }]],
