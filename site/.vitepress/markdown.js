@@ -54,7 +54,8 @@ function plainMarkdown(md) {
 
 export const markdown = {
   theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
-  languageAlias: { ejs: "html", jsonl: "json" },
+  // What the highlighter does not know.
+  languageAlias: { ejs: "html", jsonl: "json", promql: "text", redis: "text", url: "text" },
   anchor: { slugify },
   attrs: false,
   config: plainMarkdown,
