@@ -281,7 +281,7 @@ export function openapiDocument(pages: readonly PersonPage[]): string {
     info: {
       title: "The steps of a sign-in, and the pages of the account",
       version: "1",
-      description: "For a UI on the host of the deployment. See docs/customize/pages.md, section 4.",
+      description: "For a UI on the host of the deployment. See docs/reference/sign-in-steps.md.",
     },
     servers: [{ url: "/", description: "The base URL of the deployment" }],
     paths: {

@@ -10,7 +10,7 @@ import type { Locals } from "./look/views.ts";
 export interface Page<Data = undefined> {
   /** The name of the view, without `.ejs`. */
   readonly view: string;
-  /** `heading`, and everything else that the view prints. Each page also gets what `docs/customize/pages.md` lists for all. */
+  /** `heading`, and everything else that the view prints. Each page also gets what `docs/reference/views.md` lists for all. */
   readonly locals: (t: Translator, data: Data) => Locals;
 }
 

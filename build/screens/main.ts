@@ -137,7 +137,7 @@ ${figures.join("\n")}
 `;
 }
 
-/** The login page in each theme of `examples/themes`, light and dark, for docs/customize/pages.md. */
+/** The login page in each theme of `examples/themes`, light and dark, for docs/customize/brand.md. */
 async function shootThemes(page: Page): Promise<void> {
   await page.setViewportSize({ width: 680, height: 680 });
   for (const file of readdirSync(EXAMPLE_THEMES)) {

@@ -1,13 +1,11 @@
-/** The pages that docs/customize/pages.md and docs/customize/account-pages.md show for a UI of one's own, served as the documents do it. */
+/** The pages that docs/customize/own-sign-in-page.md and docs/customize/own-account-pages.md show for a UI of one's own, served as the documents do it. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type Koa from "koa";
+import { namedBlock, ROOT } from "../examples/documents.ts";
 
-const ROOT = join(import.meta.dirname, "../..");
-const pageOf = (document: string): string | undefined =>
-  /```html \w+\.html\n([\s\S]*?)```/.exec(readFileSync(join(ROOT, document), "utf8"))?.[1];
-const PAGE = pageOf("docs/customize/pages.md");
-const ACCOUNT_PAGE = pageOf("docs/customize/account-pages.md");
+const PAGE = namedBlock("login.html").code;
+const ACCOUNT_PAGE = namedBlock("account.html").code;
 const PASSKEYS = readFileSync(join(ROOT, "interactions/browser.js"));
 
 export function ownUi(application: Koa): void {

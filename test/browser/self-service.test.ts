@@ -248,7 +248,7 @@ describe("the pages of the steps", () => {
   });
 });
 
-describe("the account page of docs/customize/account-pages.md", () => {
+describe("the account page of docs/customize/own-account-pages.md", () => {
   it("signs in, changes the profile, says what is wrong, and changes the address [D-UI-9]", async () => {
     const own = await startSelfService(undefined, { host: ownAccount });
     const email = newAddress();

@@ -148,7 +148,7 @@ describe("the texts of the pages and of mail", () => {
   });
 
   it("are in the table of languages, with who has read them", () => {
-    const table = readFileSync(join(ROOT, "docs/customize/languages.md"), "utf8");
+    const table = readFileSync(join(ROOT, "docs/customize/texts-and-languages.md"), "utf8");
     const rows = [...table.matchAll(/^\| `(\w+)` +\| [^|]+\| [^|]+\| (?:yes|no) +\|/gm)];
     expect(rows.map(([, tag = ""]) => tag).toSorted()).toEqual(LOCALES.toSorted());
   });

@@ -57,7 +57,7 @@ const config = (more: object = {}): SignInServiceConfig =>
     ...more,
   }) as SignInServiceConfig;
 
-/** The path of the router in docs/customize/pages.md: it knows one list of paths. */
+/** The path of the router in docs/customize/own-routes.md: it knows one list of paths. */
 function router(): { readonly get: Route; readonly post: Route; readonly routes: () => Middleware } {
   const handlers = new Map<string, Handler>();
   const route =

@@ -131,7 +131,7 @@ describe("docs/embed/mount.md", () => {
   });
 });
 
-describe("docs/customize/pages.md", () => {
+describe("docs/customize/own-sign-in-page.md", () => {
   it("has a complete page, which signs in at both deployments, and a program that serves it", async () => {
     reader.save(namedBlock("login.html"));
     reader.save(namedBlock("server.mjs"));
@@ -146,7 +146,9 @@ describe("docs/customize/pages.md", () => {
     const lost = await open("http://localhost:3000/login?interaction=/elsewhere/interaction/1");
     await lost.getByText("sign in from there").waitFor();
   });
+});
 
+describe("docs/customize/replace-views.md", () => {
   it("has views that sign in in the folder of the first hour", async () => {
     for (const name of ["views/brand.ejs", "views/login.ejs"]) reader.save(namedBlock(name));
     const { interactions } = JSON.parse(namedBlock("use-own-views").code) as {

@@ -60,7 +60,7 @@ describe("the theme", () => {
       const { css, problems } = readTheme(interactions.theme);
       expect(problems).toEqual([]);
       expect(css).toContain("prefers-color-scheme: dark");
-      const page = readFileSync(join(DOCS, "customize/pages.md"), "utf8");
+      const page = readFileSync(join(DOCS, "customize/brand.md"), "utf8");
       for (const mode of ["light", "dark"]) {
         const picture = `images/theme-${basename(example, ".json")}-${mode}.png`;
         expect(page).toContain(picture);

@@ -165,16 +165,15 @@ describe("the pages of the account", () => {
   });
 });
 
-describe("docs/customize/pages.md", () => {
-  const text = readFileSync(join(SOURCES, "../docs/customize/pages.md"), "utf8");
+describe("docs/reference/views.md", () => {
+  const text = readFileSync(join(SOURCES, "../docs/reference/views.md"), "utf8");
 
   it("lists every file of the built-in views", () => {
-    const table = [...text.matchAll(/`([\w-]+\.(?:ejs|css|js))`/g)].map(([, file = ""]) => file);
-    expect([...new Set<string>(table)].toSorted()).toEqual(readdirSync(join(SOURCES, "views")).toSorted());
+    const files = [...text.matchAll(/\b([a-z][\w-]*\.(?:ejs|css|js))\b/g)].map(([, file = ""]) => file);
+    expect([...new Set<string>(files)].toSorted()).toEqual(readdirSync(join(SOURCES, "views")).toSorted());
   });
 
   it("lists every variable of the views of the steps", () => {
-    const [, views = ""] = text.split(/^## [34]\. .*$/m);
     const { translators } = readTexts(["en"], {});
     const t = translators.get("en");
     if (t === undefined) throw new Error("there is no English");
@@ -185,13 +184,18 @@ describe("docs/customize/pages.md", () => {
     ];
     const missing = steps.flatMap((step) => {
       const variables = Object.keys(stepPage(step).locals(t, step));
-      return variables.filter((variable) => !views.includes(`\`${variable}`));
+      return variables.filter((variable) => !text.includes(`\`${variable}`));
     });
     expect(missing).toEqual([]);
   });
+});
 
-  it("shows configurations that are accepted", () => {
-    const examples = [...text.matchAll(/```json\n([\s\S]*?)```/g)].map(([, json = ""]) => JSON.parse(json));
+describe("the pages about the look", () => {
+  it("show configurations that are accepted", () => {
+    const examples = ["brand", "texts-and-languages", "replace-views"].flatMap((page) => {
+      const document = readFileSync(join(SOURCES, `../docs/customize/${page}.md`), "utf8");
+      return [...document.matchAll(/```json .*\n([\s\S]*?)```/g)].map(([, json = ""]) => JSON.parse(json));
+    });
     expect(examples).toHaveLength(4);
     for (const { interactions } of examples) {
       const views = interactions.views && [viewsFolder({})];

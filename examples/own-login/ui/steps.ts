@@ -1,4 +1,4 @@
-/** The JSON interface of a running sign-in: docs/customize/pages.md, "A UI of your own". */
+/** The JSON interface of a running sign-in: docs/reference/sign-in-steps.md. */
 import { createPasskey, usePasskey } from "../../../interactions/browser.js";
 import type { StepDescription } from "../../../interactions/index.ts";
 
