@@ -2,6 +2,7 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { administrationDocument, administrationPage } from "./administration.ts";
+import { alertsPage } from "./alerts.ts";
 import { commandLinePage, commandPages } from "./command-line.ts";
 import { withOneCompiler } from "./comments.ts";
 import { configurationPage, configurationPages, configurationSchemaFile, seedPage } from "./configuration.ts";
@@ -40,6 +41,7 @@ export const pages: readonly Page[] = [
   operationTexts,
   administrationDocument,
   administrationPage,
+  alertsPage,
   auditPage,
   claimsPage,
   clientSettingsPage,
