@@ -9,7 +9,7 @@ import { LOAD_CORE, SERVER_CORE, type Side, type SideOptions, startSide } from "
 export const KINDS = ["embedded", "worker", "bullmq"] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** The options that docs/notifications/operating.md recommends for workers. */
+/** The options that docs/operate/set-up/workers.md recommends for workers. */
 const WORKERS_NODE = ["--max-semi-space-size=8"] as const;
 
 /** Parallel attempts to one receiver: the default of the service. */

@@ -6,7 +6,6 @@ import { StorageUnavailable } from "../../core/errors.ts";
 import { METRICS } from "../../core/metric-catalog.ts";
 import { createMetrics, type MeasuredStorage, type Metrics, processMetrics } from "../../core/metrics.ts";
 import { createTestSignIn } from "../../testing/index.ts";
-import { tableAfter } from "../examples/documents.ts";
 import { closing } from "../closing.ts";
 
 const SECOND = 1_000;
@@ -301,11 +300,9 @@ describe("a running service", () => {
     ]);
   });
 
-  it("has exactly the documented metrics, labels and values", async () => {
+  it("has exactly the metrics of the catalog", async () => {
     const { metrics } = open();
     const names = [...(await metrics.text()).matchAll(/^# HELP sign_in_(\S+)/gm)].map(([, name]) => name);
     expect(new Set(names)).toEqual(new Set(METRICS.map(({ name }) => name)));
-    const documented = tableAfter("docs/notifications/operating.md", "never personal data. Metrics:");
-    for (const [name = ""] of documented) expect(names).toContain(name.replace("sign_in_", ""));
   });
 });

@@ -144,7 +144,7 @@ describe("the secrets that the commands of docs/operate/set-up/deploying.md make
       )}`,
     );
     expect(lines).toContain(
-      `user sign-in-queue on >${new URL(secret("queue-url")).password} ${rights("docs/notifications/operating.md", /Rights of an ACL user \| `([^`]+)`\./u)}`,
+      `user sign-in-queue on >${new URL(secret("queue-url")).password} ${rights("docs/operate/set-up/workers.md", /Rights of an ACL user \| `([^`]+)`\./u)}`,
     );
     const anybody = spawnSync("redis-cli", ["-p", String(redis.port), "ping"], { encoding: "utf8" });
     expect(anybody.stdout).toMatch(/^NOAUTH /u);

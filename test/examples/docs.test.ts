@@ -148,7 +148,7 @@ describe("the events of notifications", () => {
     const declared = readFileSync(join(ROOT, "core/events.ts"), "utf8").matchAll(
       /"((?:delivery|receiver)\.\w+)":/g,
     );
-    const rows = tableAfter("docs/notifications/operating.md", "`worker.events`.");
+    const rows = tableAfter("docs/reference/notifications.md", "`worker.events`.");
     const documented = rows.flatMap(([names = ""]) => names.split(", "));
     expect(new Set(documented)).toEqual(new Set([...declared].map(([, name]) => name)));
     expect(documented).toHaveLength(new Set(documented).size);

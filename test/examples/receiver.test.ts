@@ -123,7 +123,7 @@ describe("the receiver of account events", () => {
   });
 });
 
-describe("the receiver in docs/notifications/receiving.md", () => {
+describe("the receiver in docs/notifications/receive.md", () => {
   it("starts, and accepts the notifications of this service", async () => {
     const block = namedBlock("receive-with-koa");
     const port = await freePorts();
