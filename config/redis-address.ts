@@ -13,11 +13,13 @@ export interface RedisHost {
  */
 export interface RedisAddress {
   readonly kind: "server" | "sentinel" | "cluster";
-  readonly tls: boolean;
+  readonly tls: RedisTls | undefined;
   readonly hosts: readonly [RedisHost, ...RedisHost[]];
   /** The ACL user. Without one, the password is that of the default user. */
   readonly username: string | undefined;
   readonly password: string | undefined;
+  /** Contains the password, read for each connection. */
+  readonly passwordFile: string | undefined;
   /** The number of the database. */
   readonly db: number;
   /** The prefix of all keys. */
@@ -25,6 +27,15 @@ export interface RedisAddress {
   /** How many replicas must have a write before it is acknowledged. */
   readonly replicas: number;
   readonly sentinel: SentinelAddress | undefined;
+}
+
+/** The paths of PEM files, read for each connection. Sentinels and servers have the same. */
+interface RedisTls {
+  /** Replaces the authorities that Node.js trusts. */
+  readonly ca: string | undefined;
+  /** The certificate of the service, and its key. */
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
 }
 
 /** What the sentinels know, and who asks them. */
@@ -51,10 +62,11 @@ const PREFIX = /^[A-Za-z0-9_.:-]{1,64}$/;
 const NAME = /^[A-Za-z0-9._-]{1,64}$/;
 
 /** The parameters of the addresses of each kind. */
+const COMMON = ["prefix", "replicas", "password_file", "ca_file", "cert_file", "key_file"];
 const PARAMETERS: Readonly<Record<RedisAddress["kind"], readonly string[]>> = {
-  server: ["prefix", "replicas"],
-  sentinel: ["prefix", "replicas", "master", "sentinel_user", "sentinel_password", "sentinel_password_file"],
-  cluster: ["prefix", "replicas"],
+  server: COMMON,
+  sentinel: [...COMMON, "master", "sentinel_user", "sentinel_password", "sentinel_password_file"],
+  cluster: COMMON,
 };
 
 /** Scheme, user and password, hosts, and the rest. The parser of URLs takes one host only. */
@@ -108,19 +120,35 @@ export function readRedisAddress(text: string): RedisAddress | string {
   if (parameters.size < names.length) return "has an option twice";
   const replicas = parameters.get("replicas") ?? "0";
   if (!/^\d$/.test(replicas)) return "needs a number of `replicas` from 0 to 9";
+  const passwordFile = parameters.get("password_file") || undefined;
+  if (passwordFile !== undefined && password !== "") return "has both a password and a `password_file`";
+  const tls = readTls(parameters, scheme === "rediss");
+  if (typeof tls === "string") return tls;
   const sentinel = kind === "sentinel" ? readSentinel(parameters) : undefined;
   if (typeof sentinel === "string") return sentinel;
   return {
     kind,
-    tls: scheme === "rediss",
+    tls,
     hosts: servers,
     username: username === "" ? undefined : username,
     password: password === "" ? undefined : password,
+    passwordFile,
     db: Number(db),
     prefix: prefixes[0],
     replicas: Number(replicas),
     sentinel,
   };
+}
+
+function readTls(parameters: ReadonlyMap<string, string>, isOn: boolean): RedisAddress["tls"] | string {
+  const [ca, cert, key] = ["ca", "cert", "key"].map((each) => parameters.get(`${each}_file`) || undefined);
+  if (!isOn)
+    return [ca, cert, key].some((path) => path !== undefined)
+      ? "has files for TLS, which only `rediss` uses"
+      : undefined;
+  return (cert === undefined) === (key === undefined)
+    ? { ca, cert, key }
+    : "needs `cert_file` and `key_file` together";
 }
 
 function readSentinel(parameters: ReadonlyMap<string, string>): SentinelAddress | string {
@@ -140,7 +168,7 @@ export function describeRedis(text: string): string {
   const read = readRedisAddress(text);
   if (typeof read === "string") return "redis";
   const { kind, tls, hosts, db, prefix, sentinel } = read;
-  const scheme = `redis${tls ? "s" : ""}${kind === "server" ? "" : `+${kind}`}`;
+  const scheme = `redis${tls === undefined ? "" : "s"}${kind === "server" ? "" : `+${kind}`}`;
   const servers = hosts.map(({ host, port }) => `${host.includes(":") ? `[${host}]` : host}:${port}`).join();
   const parameters = [sentinel && `master=${sentinel.name}`, prefix && `prefix=${prefix}`].filter(Boolean);
   const query = parameters.length === 0 ? "" : `?${parameters.join("&")}`;
@@ -149,7 +177,12 @@ export function describeRedis(text: string): string {
 
 /** The files with secrets that the address names. */
 export function redisSecretFiles(text: string): SecretFiles {
-  const read = readRedisAddress(text);
-  const path = typeof read === "string" ? undefined : read.sentinel?.passwordFile;
-  return path === undefined ? [] : [["sentinel_password_file", path]];
+  const address = readRedisAddress(text);
+  if (typeof address === "string") return [];
+  const files: readonly (readonly [name: string, path: string | undefined])[] = [
+    ["password_file", address.passwordFile],
+    ["key_file", address.tls?.key],
+    ["sentinel_password_file", address.sentinel?.passwordFile],
+  ];
+  return files.flatMap(([name, path]) => (path === undefined ? [] : [[name, path] as const]));
 }

@@ -1,51 +1,14 @@
 /** What a connection is opened with: files of the address, TLS, and a client that insists on channel binding. */
 import type { EventEmitter } from "node:events";
-import { readFile } from "node:fs/promises";
 import type { Socket } from "node:net";
-import { checkServerIdentity, type ConnectionOptions, createSecureContext } from "node:tls";
+import { checkServerIdentity } from "node:tls";
 import type * as pg from "pg";
 import type { Client, ClientConfig } from "pg";
 import type { PostgresAddress, PostgresHost } from "../../config/postgresql-address.ts";
-import { ConfigurationError } from "../../core/errors.ts";
+import { readNamed, readTlsFiles, textOf } from "../address-files.ts";
 
 /** How long a connection is silent before the kernel probes the other side. */
 const KEEP_ALIVE_DELAY_MS = 10_000;
-
-/** The text of a file, without a line break at its end. */
-async function textOf(path: string): Promise<string> {
-  return (await readFile(path, "utf8")).replace(/\r?\n$/u, "");
-}
-
-/** A file that the address names in a parameter. @throws ConfigurationError if it can't be read. */
-async function readNamed(parameter: string, path: string): Promise<string> {
-  try {
-    return await textOf(path);
-  } catch (error) {
-    const code = String(Reflect.get(Object(error), "code"));
-    throw new ConfigurationError([
-      `config.storage: the file of ${parameter}, ${path}, can't be read (${code})`,
-    ]);
-  }
-}
-
-/** @throws ConfigurationError for files that can't be read, or that contain neither a certificate nor a key. */
-async function tlsFiles({ ca, cert, key }: NonNullable<PostgresAddress["tls"]>): Promise<ConnectionOptions> {
-  const options = {
-    ...(ca !== undefined && { ca: await readNamed("sslrootcert", ca) }),
-    ...(cert !== undefined && { cert: await readNamed("sslcert", cert) }),
-    ...(key !== undefined && { key: await readNamed("sslkey", key) }),
-  };
-  try {
-    createSecureContext(options);
-  } catch (error) {
-    // The message may be about the contents of the key.
-    const code = String(Reflect.get(Object(error), "code"));
-    throw new ConfigurationError([
-      `config.storage: the files of sslrootcert, sslcert and sslkey can't be used for TLS (${code})`,
-    ]);
-  }
-  return options;
-}
 
 /** The code of a connection whose server does not bind the password to it. */
 export const UNBOUND = "CHANNEL_BINDING";
@@ -87,8 +50,9 @@ export type OptionsOf = (host: PostgresHost, timeoutMs: number) => ClientConfig;
 export async function driverOptions(address: PostgresAddress): Promise<OptionsOf> {
   const { user, password, passwordFile, database, applicationName, channelBinding, tls } = address;
   const { connectTimeoutSeconds = Infinity } = address;
-  if (passwordFile !== undefined) await readNamed("password_file", passwordFile);
-  const files = tls && (await tlsFiles(tls));
+  if (passwordFile !== undefined) await readNamed("storage", "password_file", passwordFile);
+  const files =
+    tls && (await readTlsFiles("storage", tls, { ca: "sslrootcert", cert: "sslcert", key: "sslkey" }));
   return ({ host, port }, timeoutMs) => ({
     host,
     port,

@@ -31,11 +31,12 @@ const MAX_RECONNECT_DELAY_MS = 500;
 /**
  * Makes the driver's client, which starts to connect.
  * @param key in the slot that holds all keys of the store, if this is a cluster.
+ * @throws ConfigurationError for a file of the address that can't be used.
  */
 export async function createClient(address: RedisAddress, key: string): Promise<Redis> {
   const { Redis: Client } = await import("ioredis");
   const client = new Client({
-    ...(await driverOptions({ address, key })),
+    ...(await driverOptions({ setting: "artifacts", address, key })),
     // With auto-pipelining the driver would send nothing more until it has all responses.
     enableAutoPipelining: false,
     enableOfflineQueue: false,

@@ -4,7 +4,7 @@
  * store. All keys of a store are in one slot, so that one connection is enough there, too, and a command is never sent
  * twice, as the driver's own client for clusters does.
  */
-import { readFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 import { createConnection, isIP, type Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { connect as connectTls } from "node:tls";
@@ -12,6 +12,7 @@ import type { CommonRedisOptions, Redis, StandaloneConnectionOptions } from "ior
 import type { RedisAddress, RedisHost } from "../../config/redis-address.ts";
 import { StorageUnavailable } from "../../core/errors.ts";
 import { withTimeout } from "../../core/with-timeout.ts";
+import { readNamed, readTlsFiles, withoutLineBreak } from "../address-files.ts";
 import { reason } from "./faults.ts";
 
 /** What a server answers when it is not the primary, or can't be. The connection is closed then, and the primary is looked for. */
@@ -30,15 +31,78 @@ const SEARCH_INTERVAL_MS = 100;
 const WATCH_INTERVAL_MS = 1000;
 
 /** The driver's options for the address. */
-type DriverOptions = Pick<CommonRedisOptions, "username" | "password" | "db" | "Connector"> &
+type DriverOptions = Pick<CommonRedisOptions, "username" | "db" | "Connector"> &
   Pick<StandaloneConnectionOptions, "host" | "port" | "tls">;
 
-/** Who connects. */
-interface Login {
+type TlsFiles = Awaited<ReturnType<typeof readTlsFiles>>;
+
+/**
+ * Who connects. What is in files is read again for each connection, so that passwords and certificates can change while the
+ * service runs. If a file can't be read at that moment, what it contained counts.
+ */
+export interface Login {
   readonly username: string | undefined;
-  readonly password: string | undefined;
-  readonly tls: boolean;
-  readonly db?: number;
+  readonly password: () => string | undefined;
+  /** `undefined`: without TLS. */
+  readonly tls: (() => Promise<TlsFiles>) | undefined;
+}
+
+/** Who connects to the servers, and who asks the sentinels. */
+export interface Logins {
+  readonly servers: Login;
+  readonly sentinels: Login;
+}
+
+/** The key of the configuration that contains the address. */
+type Setting = "artifacts" | "queue";
+
+/** @throws ConfigurationError for a file that can't be read. */
+async function passwordOf(
+  setting: Setting,
+  given: string | undefined,
+  [parameter, path]: readonly [parameter: string, path: string | undefined],
+): Promise<Login["password"]> {
+  if (path === undefined) return () => given;
+  let known = await readNamed(setting, parameter, path);
+  return () => {
+    try {
+      known = withoutLineBreak(readFileSync(path, "utf8"));
+    } catch {
+      // It may be replaced right now.
+    }
+    return known;
+  };
+}
+
+/**
+ * Reads the files of an address.
+ * @throws ConfigurationError for a file that can't be used.
+ */
+export async function openLogins(setting: Setting, address: RedisAddress): Promise<Logins> {
+  const { username, password, passwordFile, sentinel } = address;
+  const paths = address.tls;
+  let tls: Login["tls"];
+  if (paths !== undefined) {
+    const read = async (): Promise<TlsFiles> =>
+      readTlsFiles(setting, paths, { ca: "ca_file", cert: "cert_file", key: "key_file" });
+    let known = await read();
+    tls = async () => (known = await read().catch(() => known));
+  }
+  return {
+    servers: {
+      username,
+      password: await passwordOf(setting, password, ["password_file", passwordFile]),
+      tls,
+    },
+    sentinels: {
+      username: sentinel?.user,
+      password: await passwordOf(setting, sentinel?.password, [
+        "sentinel_password_file",
+        sentinel?.passwordFile,
+      ]),
+      tls,
+    },
+  };
 }
 
 /**
@@ -58,18 +122,17 @@ function combineWrites(socket: Socket): Socket {
 }
 
 /** A host name selects the certificate (SNI); an IP address can't. Either is verified against the certificate. */
-function openSocket({ host, port }: RedisHost, tls: boolean): Socket {
-  if (!tls) return createConnection({ host, port });
-  return connectTls({ host, port, ...(isIP(host) === 0 && { servername: host }) });
+function openSocket({ host, port }: RedisHost, tls: TlsFiles | undefined): Socket {
+  if (tls === undefined) return createConnection({ host, port });
+  return connectTls({ host, port, ...tls, ...(isIP(host) === 0 && { servername: host }) });
 }
 
 /** @param closed no further connections are opened once it is aborted. */
 async function optionsFor(
-  login: Login,
+  { username, password, tls }: Login,
   primary: Pick<Primary, "find" | "follow">,
   closed?: AbortSignal,
-): Promise<Omit<DriverOptions, "host" | "port">> {
-  const { username, password, tls, db } = login;
+): Promise<Omit<DriverOptions, "host" | "port" | "db">> {
   const { AbstractConnector } = await import("ioredis");
 
   /**
@@ -77,8 +140,10 @@ async function optionsFor(
    * connector listens for the first one only, so the second one would end the process.
    */
   class Connector extends AbstractConnector {
-    constructor() {
+    /** @param options of the client, from which it takes the password whenever it connects. */
+    constructor(options: unknown) {
       super(CLOSE_TIMEOUT_MS);
+      Object.defineProperty(options, "password", { get: password, enumerable: true });
     }
 
     #checkOpen(): void {
@@ -107,7 +172,9 @@ async function optionsFor(
       this.#checkOpen();
       const server = await this.#find(report);
       this.#checkOpen();
-      const socket = openSocket(server, tls);
+      const files = await tls?.();
+      this.#checkOpen();
+      const socket = openSocket(server, files);
       socket.on("error", (error) => (this.firstError ??= error));
       primary.follow(socket, server);
       return (this.stream = combineWrites(socket));
@@ -116,9 +183,7 @@ async function optionsFor(
 
   return {
     Connector,
-    ...(db !== undefined && { db }),
     ...(username !== undefined && { username }),
-    ...(password !== undefined && { password }),
     // The driver only looks whether there are any.
     ...(tls && { tls: {} }),
   };
@@ -182,12 +247,9 @@ interface Claim extends RedisHost {
 }
 
 /** Asks one sentinel. @throws StorageUnavailable */
-export async function askSentinel({ sentinel, tls }: RedisAddress, server: RedisHost): Promise<Claim> {
-  const { user: username, passwordFile, name = "" } = sentinel ?? {};
-  const password =
-    passwordFile === undefined ? sentinel?.password : (await readFile(passwordFile, "utf8")).trim();
+export async function askSentinel(login: Login, server: RedisHost, name = ""): Promise<Claim> {
   const fields = fieldsOf(
-    await ask(server, { username, password, tls }, "a sentinel", async (client) => {
+    await ask(server, login, "a sentinel", async (client) => {
       try {
         return await client.call("SENTINEL", "MASTER", name);
       } catch (error) {
@@ -244,6 +306,7 @@ const keyOf = ({ host, port }: RedisHost): string => `${host} ${port}`;
 /** Knows which server is the primary. */
 export class Primary {
   readonly #address: RedisAddress;
+  readonly #logins: Logins;
   readonly #key: string;
   /** Who is asked: those of the address, and in a cluster all nodes that the last answer named. */
   #asked: readonly RedisHost[];
@@ -256,8 +319,9 @@ export class Primary {
   #next = 0;
 
   /** @param key in a cluster, the primary is that of the slot of this key. */
-  constructor(address: RedisAddress, key: string) {
+  constructor(address: RedisAddress, logins: Logins, key: string) {
     this.#address = address;
+    this.#logins = logins;
     this.#key = key;
     this.#asked = address.hosts;
   }
@@ -287,14 +351,16 @@ export class Primary {
   }
 
   #claimOf(server: RedisHost): Promise<Claim> {
-    return this.#address.sentinel === undefined ? this.#ofNode(server) : askSentinel(this.#address, server);
+    const { sentinel } = this.#address;
+    if (sentinel === undefined) return this.#ofNode(server);
+    return askSentinel(this.#logins.sentinels, server, sentinel.name);
   }
 
   async #ofNode(server: RedisHost): Promise<Claim> {
-    this.#slot ??= await ask(server, this.#address, "a node of the cluster", async (client) =>
+    this.#slot ??= await ask(server, this.#logins.servers, "a node of the cluster", async (client) =>
       client.cluster("KEYSLOT", this.#key),
     );
-    const slots = await askSlots(this.#address, server);
+    const slots = await askSlots(this.#logins.servers, server);
     const slot = this.#slot;
     const [owner] = slots.find(({ first, last }) => first <= slot && slot <= last)?.nodes ?? [];
     if (owner === undefined)
@@ -306,8 +372,7 @@ export class Primary {
 
   /** Sentinels name a primary that is down until they have made another one, and a node may not know the newest yet. */
   async #check(server: RedisHost): Promise<void> {
-    const { username, password, tls } = this.#address;
-    const role = await ask(server, { username, password, tls }, "the primary", async (client) =>
+    const role = await ask(server, this.#logins.servers, "the primary", async (client) =>
       (await helloFields(client)).get("role"),
     );
     if (role !== "master")
@@ -347,12 +412,16 @@ export class Primary {
  * The driver's options.
  * @param of `key` is one of the keys, which are all in one slot if this is a cluster. No further connections are opened
  * once `closed` is aborted.
+ * @throws ConfigurationError for a file of the address that can't be used.
  */
 export async function driverOptions(of: {
+  readonly setting: Setting;
   readonly address: RedisAddress;
   readonly key: string;
   readonly closed?: AbortSignal;
 }): Promise<DriverOptions> {
-  const { address, key, closed } = of;
-  return { ...address.hosts[0], ...(await optionsFor(address, new Primary(address, key), closed)) };
+  const { setting, address, key, closed } = of;
+  const logins = await openLogins(setting, address);
+  const primary = new Primary(address, logins, key);
+  return { ...address.hosts[0], db: address.db, ...(await optionsFor(logins.servers, primary, closed)) };
 }

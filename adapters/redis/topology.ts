@@ -1,6 +1,6 @@
 /** Which servers are behind an address with Sentinel or of a cluster, and how they are set up. Nothing is written. */
 import type { RedisAddress, RedisHost } from "../../config/redis-address.ts";
-import { ask, askSentinel, askSlots, Primary } from "./driver.ts";
+import { ask, askSentinel, askSlots, type Login, type Logins, openLogins, Primary } from "./driver.ts";
 import { reason } from "./faults.ts";
 
 export interface ServerState {
@@ -25,9 +25,8 @@ interface Info {
 }
 
 /** What INFO says, which the user may not be allowed to run. */
-async function infoOf(address: RedisAddress, server: RedisHost): Promise<Info> {
-  const { username, password, tls } = address;
-  const text = await ask(server, { username, password, tls }, "a server", (client) => client.info());
+async function infoOf(login: Login, server: RedisHost): Promise<Info> {
+  const text = await ask(server, login, "a server", (client) => client.info());
   const policy = /^maxmemory_policy:(\S+)/mu.exec(text)?.[1];
   const replicas = text.matchAll(/^slave\d+:ip=([^,]+),port=(\d+)/gmu);
   return {
@@ -49,40 +48,63 @@ async function stateOf(
   }
 }
 
-/** @throws StorageUnavailable if nobody answers. */
-async function primariesOf(address: RedisAddress): Promise<readonly RedisHost[]> {
-  if (address.kind !== "cluster") return [await new Primary(address, "").find()];
-  const slots = await Promise.any(address.hosts.map((host) => askSlots(address, host)));
-  const owners = slots.flatMap(({ nodes: [owner] }) => (owner === undefined ? [] : [owner]));
-  return [...new Map(owners.map((owner) => [nameOf(owner), owner])).values()];
+/** In a cluster, the slots are divided between the primaries. */
+const SLOTS = 16_384;
+
+export interface Topology {
+  readonly servers: readonly ServerState[];
+  /** Slots of the cluster that no primary has. */
+  readonly unservedSlots: number;
 }
 
-/** @throws StorageUnavailable if nobody says which servers there are. */
-export async function serverStates(address: RedisAddress): Promise<readonly ServerState[]> {
-  const states: ServerState[] = [];
-  for (const primary of await primariesOf(address)) {
+/** @throws StorageUnavailable if nobody answers. */
+async function primariesOf(
+  address: RedisAddress,
+  logins: Logins,
+): Promise<Pick<Topology, "unservedSlots"> & { readonly primaries: readonly RedisHost[] }> {
+  if (address.kind !== "cluster")
+    return { primaries: [await new Primary(address, logins, "").find()], unservedSlots: 0 };
+  const asked = address.hosts.map((host) => askSlots(logins.servers, host));
+  const ranges = await Promise.any(asked).catch(() => Promise.race(asked));
+  const owners = ranges.flatMap(({ nodes: [owner] }) => (owner === undefined ? [] : [owner]));
+  const served = ranges.reduce((sum, { first, last }) => sum + last - first + 1, 0);
+  return {
+    primaries: [...new Map(owners.map((owner) => [nameOf(owner), owner])).values()],
+    unservedSlots: SLOTS - served,
+  };
+}
+
+/**
+ * @throws StorageUnavailable if nobody says which servers there are.
+ * @throws ConfigurationError for a file of the address that can't be used.
+ */
+export async function readTopology(key: "artifacts" | "queue", address: RedisAddress): Promise<Topology> {
+  const logins = await openLogins(key, address);
+  const { primaries, unservedSlots } = await primariesOf(address, logins);
+  const servers: ServerState[] = [];
+  for (const primary of primaries) {
     let replicas: Info["replicas"] = [];
-    states.push(
+    servers.push(
       await stateOf("primary", primary, async () => {
-        const info = await infoOf(address, primary);
+        const info = await infoOf(logins.servers, primary);
         replicas = info.replicas;
         return { ...info, replicas: replicas.length };
       }),
     );
     for (const replica of replicas)
-      states.push(
+      servers.push(
         await stateOf("replica", replica, async () => {
-          const { policy } = await infoOf(address, replica);
+          const { policy } = await infoOf(logins.servers, replica);
           return policy === undefined ? {} : { policy };
         }),
       );
   }
   for (const sentinel of address.kind === "sentinel" ? address.hosts : [])
-    states.push(
+    servers.push(
       await stateOf("sentinel", sentinel, async () => {
-        await askSentinel(address, sentinel);
+        await askSentinel(logins.sentinels, sentinel, address.sentinel?.name);
         return {};
       }),
     );
-  return states;
+  return { servers, unservedSlots };
 }

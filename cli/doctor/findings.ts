@@ -233,6 +233,13 @@ export const FINDINGS = {
     why: "A Redis that evicts keys deletes sessions, tokens and wake-ups that are still valid, without a trace. A replica may become the primary at any time.",
     fix: "Run CONFIG SET maxmemory-policy noeviction there, and put it into its redis.conf.",
   },
+  redis_slots_unserved: {
+    check: "redis",
+    level: "problem",
+    what: "No primary of the cluster of config.{key} serves {count} of its 16384 slots.",
+    why: "Unless cluster-require-full-coverage is no, the whole cluster refuses requests. If it is no, those for keys in these slots fail.",
+    fix: "Start the primary that served them, or its replica. If both are lost, run redis-cli --cluster fix.",
+  },
   redis_without_replica: {
     check: "redis",
     level: "warning",

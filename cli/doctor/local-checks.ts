@@ -81,7 +81,7 @@ async function leftBehind(database: string): Promise<readonly Finding[]> {
 
 const files: Check<LocalSubject> = {
   id: "files",
-  async run({ settings, configuration: { storage, keys }, variables }) {
+  async run({ settings, configuration: { storage, artifacts, queue, keys }, variables }) {
     const open: (readonly [what: string, path: string])[] = [];
     const { file } = settings;
     const found: Finding[] = [];
@@ -91,8 +91,10 @@ const files: Check<LocalSubject> = {
       open.push([`The configuration ${file}, which contains secrets,`, file]);
     for (const [name, path] of variables)
       if (name.endsWith("_FILE") && (await isOpen(path))) open.push([`The file of ${name}`, path]);
-    for (const [name, path] of secretFiles(storage))
-      if (await isOpen(path)) open.push([`The file of ${name}`, path]);
+    const named = new Map(
+      [storage, artifacts, queue].flatMap(secretFiles).map(([name, path]) => [path, name]),
+    );
+    for (const [path, name] of named) if (await isOpen(path)) open.push([`The file of ${name}`, path]);
     const database = databaseFile(storage);
     if (database === undefined) return [...found, ...readable(open)];
     if (await isOpen(database)) open.push([`The database ${database}`, database]);

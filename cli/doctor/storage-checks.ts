@@ -46,12 +46,13 @@ async function queueWarnings({ queue }: Configuration): Promise<readonly string[
 async function serverFindings(key: "artifacts" | "queue", text: string): Promise<readonly Finding[]> {
   const address = backendOf(text) === "redis" ? readRedisAddress(text) : "";
   if (typeof address === "string" || address.kind === "server") return [];
-  const { serverStates } = await import("../../adapters/redis/topology.ts");
-  const states = await serverStates(address);
+  const { readTopology } = await import("../../adapters/redis/topology.ts");
+  const { servers, unservedSlots } = await readTopology(key, address);
   const found = [
-    finding("redis_servers", { key, servers: states.map(({ role, name }) => `${role} ${name}`).join(", ") }),
+    finding("redis_servers", { key, servers: servers.map(({ role, name }) => `${role} ${name}`).join(", ") }),
   ];
-  for (const { role, name: server, reason, policy, replicas, isFenced } of states) {
+  if (unservedSlots > 0) found.push(finding("redis_slots_unserved", { key, count: unservedSlots }));
+  for (const { role, name: server, reason, policy, replicas, isFenced } of servers) {
     if (reason !== undefined)
       found.push(
         finding("redis_server_unreachable", { key, role, server, reason, advice: adviceFor({ reason }) }),
@@ -66,22 +67,31 @@ async function serverFindings(key: "artifacts" | "queue", text: string): Promise
   return found;
 }
 
+function evictionFinding(text: string): Finding {
+  return finding("redis_evicts", { message: sentence(text) });
+}
+
 const redis: Check<StorageSubject> = {
   id: "redis",
   async run({ configuration, warnings }) {
-    let ofQueue: readonly string[];
+    const { artifacts, queue } = configuration;
+    const found = [...warnings.map(evictionFinding), ...(await serverFindings("artifacts", artifacts))];
     try {
-      ofQueue = await queueWarnings(configuration);
+      found.push(...(await queueWarnings(configuration)).map(evictionFinding));
     } catch (error) {
       if (!(error instanceof StorageUnavailable)) throw error;
-      return [finding("queue_unreachable", { message: sentence(error.message), advice: adviceFor(error) })];
+      found.push(
+        finding("queue_unreachable", { message: sentence(error.message), advice: adviceFor(error) }),
+      );
     }
-    const { artifacts, queue } = configuration;
-    return [
-      ...[...warnings, ...ofQueue].map((text) => finding("redis_evicts", { message: sentence(text) })),
-      ...(await serverFindings("artifacts", artifacts)),
-      ...(queue === artifacts ? [] : await serverFindings("queue", queue)),
-    ];
+    if (queue === artifacts) return found;
+    try {
+      return [...found, ...(await serverFindings("queue", queue))];
+    } catch (error) {
+      // Nobody says which servers there are, and the queue can't be reached.
+      if (!(error instanceof StorageUnavailable)) throw error;
+      return found;
+    }
   },
 };
 

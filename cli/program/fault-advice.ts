@@ -1,6 +1,9 @@
 /** What to do about a store that can't be reached, by what it or the system said. */
 import type { StorageUnavailable } from "../../core/errors.ts";
 
+const WRONG_AUTHORITY =
+  "The certificate of the server is signed by an authority that is not trusted: name it in the address, or in NODE_EXTRA_CA_CERTS.";
+
 /** `reason` of the error → a sentence for the operator. `docs/reference/doctor.md` prints it. */
 export const ADVICE: Readonly<Record<string, string>> = {
   // The system.
@@ -15,6 +18,16 @@ export const ADVICE: Readonly<Record<string, string>> = {
     "The connection breaks, or no answer comes: look whether the server restarts, and at its load.",
   timeout:
     "It accepts connections but does not answer: look at its load, its disk and its locks. PgBouncer waits if default_pool_size is too small.",
+  // TLS.
+  DEPTH_ZERO_SELF_SIGNED_CERT: WRONG_AUTHORITY,
+  SELF_SIGNED_CERT_IN_CHAIN: WRONG_AUTHORITY,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: WRONG_AUTHORITY,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: WRONG_AUTHORITY,
+  ERR_TLS_CERT_ALTNAME_INVALID:
+    "The certificate of the server is for another name: connect to one of its names, or give it a certificate for this one.",
+  CERT_HAS_EXPIRED: "Renew the certificate of the server.",
+  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+    "The server asks for a certificate of the service: name it and its key in the address.",
   // PostgreSQL.
   "28P01": "Correct the user or the password.",
   "28000": "Correct the user or the password, or allow this machine in pg_hba.conf.",

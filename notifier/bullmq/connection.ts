@@ -77,7 +77,8 @@ export async function openRedis({ address, timeoutMs, onWarning }: QueueAddress)
 
   const { kind, prefix: given = PREFIX } = address;
   const prefix = kind === "cluster" ? `{${given}}` : given;
-  const base = { ...(await driverOptions({ address, key: prefix, closed: closed.signal })), ...common };
+  const options = await driverOptions({ setting: "queue", address, key: prefix, closed: closed.signal });
+  const base = { ...options, ...common };
   const failing = {
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,

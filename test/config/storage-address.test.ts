@@ -17,9 +17,10 @@ import {
 
 const NOTHING = {
   kind: "server",
-  tls: false,
+  tls: undefined,
   username: undefined,
   password: undefined,
+  passwordFile: undefined,
   db: 0,
   prefix: undefined,
   replicas: 0,
@@ -289,12 +290,24 @@ it("never throws, and repeats nothing of an address", () => {
   );
 });
 
+const NO_FILES = { ca: undefined, cert: undefined, key: undefined };
+
 const host = (name: string, port = 6379): { host: string; port: number } => ({ host: name, port });
 
 it.each([
   ["redis://cache.example", { hosts: [host("cache.example")] }],
   ["redis://cache.example/", { hosts: [host("cache.example")] }],
-  ["rediss://127.0.0.1:6380/15", { tls: true, hosts: [host("127.0.0.1", 6380)], db: 15 }],
+  ["rediss://127.0.0.1:6380/15", { tls: NO_FILES, hosts: [host("127.0.0.1", 6380)], db: 15 }],
+  [
+    "rediss+cluster://news@h?password_file=/p&ca_file=/ca&cert_file=/cert&key_file=/key",
+    {
+      kind: "cluster",
+      tls: { ca: "/ca", cert: "/cert", key: "/key" },
+      username: "news",
+      passwordFile: "/p",
+      hosts: [host("h")],
+    },
+  ],
   ["redis://[::1]:7000", { hosts: [host("::1", 7000)] }],
   ["redis://:p%40s%3As@h", { hosts: [host("h")], password: "p@s:s" }],
   [
@@ -306,7 +319,7 @@ it.each([
     "rediss+sentinel://news:p,w@s1,s2:7000,[::1]/2?master=main&prefix=news:",
     {
       kind: "sentinel",
-      tls: true,
+      tls: NO_FILES,
       username: "news",
       password: "p,w",
       db: 2,
@@ -340,6 +353,10 @@ it.each([
   ["redis+sentinel://a,A:26379?master=m", /^has the same host twice$/],
   ["redis+sentinel://a?master=m&sentinel_password=SECRET&sentinel_password_file=/SECRET", /^has both/],
   ["redis+sentinel://a?master=m&master=SECRET", /^has an option twice$/],
+  ["redis://u:SECRET@a?password_file=/SECRET", /^has both a password and a `password_file`$/],
+  ["redis://a?ca_file=/SECRET", /^has files for TLS, which only `rediss` uses$/],
+  ["rediss://a?key_file=/SECRET", /^needs `cert_file` and `key_file` together$/],
+  ["rediss+cluster://a?sentinel_password=SECRET", /^knows no other option/],
   [
     `redis+cluster://${Array.from({ length: 21 }, (_, index) => `h${index}`).join()}`,
     /^has more than 20 hosts$/,
@@ -408,6 +425,10 @@ it("one table says for which keys an address can stand, and how it is named with
   ]);
   expect(secretFiles("redis+sentinel://h?master=m&sentinel_password_file=/d")).toEqual([
     ["sentinel_password_file", "/d"],
+  ]);
+  expect(secretFiles("rediss://h?password_file=/e&ca_file=/f&cert_file=/g&key_file=/k")).toEqual([
+    ["password_file", "/e"],
+    ["key_file", "/k"],
   ]);
   expect(secretFiles("sqlite:./sign-in.db")).toEqual([]);
   expect(EXAMPLES.map(([address]) => backupTools(address)?.split(":", 1)[0])).toEqual([

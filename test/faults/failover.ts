@@ -1,6 +1,8 @@
 /** What must hold while another Redis becomes the primary: nothing happens twice, and workers are still woken. */
 import { setTimeout as pause } from "node:timers/promises";
 import { expect } from "@jest/globals";
+import { openRedis } from "../../adapters/redis/record-store.ts";
+import { createSystemClock } from "../../core/clock.ts";
 import { closing } from "../closing.ts";
 import { openBullStage, until } from "../notifier/bullmq/stage.ts";
 import { rounds } from "../rounds.ts";
@@ -54,6 +56,32 @@ export async function throughFault(stage: Stage, fault: () => Promise<void>): Pr
     if (answered[codes.length + at]![0] !== 200) continue;
     const used = withToken("GET", `${base}/resources/userinfo`, news, token);
     expect(await statusOf(sendPatiently(used))).toBe(400);
+  }
+}
+
+/**
+ * A wrong password, certificate or name in an address is said at the start, by what refused it.
+ * @param whom is asked with the login of the address first.
+ */
+export async function expectRefusals(url: string, whom: string): Promise<void> {
+  const refusals: readonly (readonly [wrong: string, reason: string])[] = [
+    [url.replace(/:[^:@/]+@/u, ":wrong-SECRET@"), `(${whom} can't be asked (WRONGPASS))`],
+    // Without an authority of its own, that of Node.js counts.
+    [url.replace(/ca_file=[^&]+&/u, ""), "(DEPTH_ZERO_SELF_SIGNED_CERT)"],
+    // The server wants a certificate of its clients.
+    [url.replace(/&cert_file=[^&]+&key_file=[^&]+/u, ""), "ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED"],
+    [url.replaceAll("127.0.0.1", "127.0.0.2"), "can't be used"],
+    [
+      url.replace(/key_file=[^&]+/u, "key_file=/nowhere/SECRET.pem"),
+      "the file of key_file, /nowhere/SECRET.pem, can't be read (ENOENT)",
+    ],
+  ];
+  for (const [wrong, reason] of refusals) {
+    expect(wrong).not.toBe(url);
+    const opened = openRedis({ url: wrong, clock: createSystemClock(), startTimeoutMs: 300 });
+    const refused = await opened.then(() => "nothing", String);
+    expect(refused).toContain(reason);
+    expect(refused).not.toMatch(/wrong-SECRET|only-a/u);
   }
 }
 

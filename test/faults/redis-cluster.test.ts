@@ -1,12 +1,13 @@
-/** Codes, tokens and sessions on a Redis cluster of six processes. */
+/** Codes, tokens and sessions on a Redis cluster of six processes, with TLS and the documented rights of ACL users. */
 import { setTimeout as pause } from "node:timers/promises";
 import * as runner from "@jest/globals";
 import { openRedis } from "../../adapters/redis/record-store.ts";
+import { doctor, write } from "../cli/doctor-stage.ts";
 import { closing } from "../closing.ts";
 import { openCluster, type RedisNode } from "../servers/redis-group.ts";
 import { describeStorage } from "../../testing/storage/suite.ts";
 
-import { queueThroughFault, statusOf, throughFault } from "./failover.ts";
+import { expectRefusals, queueThroughFault, statusOf, throughFault } from "./failover.ts";
 import { exchange, send } from "./person.ts";
 import { openStage, type Stage } from "./stage.ts";
 
@@ -17,8 +18,10 @@ jest.setTimeout(60_000);
 let group: Awaited<ReturnType<typeof openCluster>>;
 
 beforeAll(async () => {
-  group = closing(await openCluster());
+  group = closing(await openCluster({ secured: true }));
 });
+
+const name = ({ port }: RedisNode): string => `127.0.0.1:${port}`;
 
 let stores = 0;
 describeStorage(
@@ -39,7 +42,7 @@ describe("a service", () => {
 
   beforeAll(async () => {
     // Without `replicas`, what was acknowledged in the last moment of a primary would be lost.
-    stage = closing(await openStage({ artifacts: `${group.url}?replicas=1` }));
+    stage = closing(await openStage({ artifacts: `${group.url}&replicas=1` }));
     const keys = await Promise.all(group.nodes.map(({ client }) => client.keys("sign-in:*")));
     const own = keys.flat().find((key) => !key.includes("{store-"));
     slot = await group.nodes[0]!.client.cluster("KEYSLOT", own!);
@@ -93,7 +96,56 @@ describe("a service", () => {
     const own = await group.nodes[0]!.client.cluster("KEYSLOT", "{sign-in-service}");
     const from = await group.ofSlot(own);
     const to = (await group.primaries()).find((node) => node !== from)!;
-    await queueThroughFault(group.url, () => group.move(own, from, to));
+    await queueThroughFault(group.queueUrl, () => group.move(own, from, to));
+  });
+
+  it("is told at the start what is wrong with its address, without a secret [D-REDIS-11]", async () => {
+    await expectRefusals(group.url, "a node of the cluster");
+  });
+
+  it("doctor names a primary without a replica, one that evicts keys, and slots that nobody serves [D-REDIS-12]", async () => {
+    const config = write(
+      {
+        deployments: { oauth2: { url: stage.oauth2 }, openid: { url: stage.openid } },
+        storage: `sqlite:${stage.file}`,
+        artifacts: group.url,
+        queue: group.queueUrl,
+      },
+      "cluster.json",
+    );
+    const found = async (): Promise<readonly (string | undefined)[]> => {
+      const { lines } = await doctor(["--config", config]);
+      return lines.filter(({ check }) => check === "redis").map(({ level, what }) => `${level}: ${what}`);
+    };
+    const primaries = await group.primaries();
+    const own = await group.ofSlot(slot);
+    const other = primaries.find((node) => node !== own)!;
+    const replicas = await group.replicasOf(other);
+    await own.client.config("SET", "maxmemory-policy", "allkeys-lru");
+    for (const node of group.nodes) await node.client.config("SET", "cluster-require-full-coverage", "no");
+    for (const replica of replicas) await replica.kill();
+    const ranges = await other.client.cluster("SLOTS");
+    const [lost] = ranges.find(([, , owner]) => owner?.[1] === other.port)!;
+    // The owner first: the others believe what it says.
+    for (const node of [other, ...group.nodes.filter((each) => each !== other && !replicas.includes(each))])
+      await node.client.call("CLUSTER", "DELSLOTS", lost);
+    const texts = await found();
+    for (const key of ["artifacts", "queue"])
+      expect(texts).toEqual(
+        expect.arrayContaining([
+          `problem: The primary ${name(own)} of config.${key} has maxmemory-policy allkeys-lru.`,
+          `warning: The primary ${name(other)} of config.${key} has no replica.`,
+          `problem: No primary of the cluster of config.${key} serves 1 of its 16384 slots.`,
+        ]),
+      );
+    expect(texts.filter((text) => text?.includes("acknowledges what no replica has"))).toHaveLength(
+      primaries.length,
+    );
+    await other.kill();
+    // It may be that of the queue, which does not keep back what there is to say about the others.
+    expect(await found()).toContain(
+      `warning: The primary ${name(other)} of config.artifacts can't be asked (ECONNREFUSED).`,
+    );
   });
 
   async function replaced(old: RedisNode): Promise<void> {

@@ -1,4 +1,4 @@
-/** Codes, tokens and sessions on a Redis whose primary the sentinels replace. */
+/** Codes, tokens and sessions on a Redis whose primary the sentinels replace, with TLS, and with ACL users for servers and sentinels. */
 import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeAll, expect, it, jest } from "@jest/globals";
 import { openRedis } from "../../adapters/redis/record-store.ts";
@@ -7,7 +7,7 @@ import { rounds } from "../rounds.ts";
 import { doctor, write } from "../cli/doctor-stage.ts";
 import { closing } from "../closing.ts";
 import { openSentinels, type RedisNode } from "../servers/redis-group.ts";
-import { queueThroughFault, throughFault } from "./failover.ts";
+import { expectRefusals, queueThroughFault, throughFault } from "./failover.ts";
 import { exchange, sendPatiently, signedIn, tokensOf } from "./person.ts";
 import { openStage, type Stage } from "./stage.ts";
 
@@ -20,7 +20,7 @@ let group: Awaited<ReturnType<typeof openSentinels>>;
 let stage: Stage;
 
 beforeAll(async () => {
-  group = closing(await openSentinels());
+  group = closing(await openSentinels({ secured: true }));
   // Without `replicas`, what was acknowledged in the last moment of the old primary would be lost.
   stage = closing(await openStage({ artifacts: `${group.url}&replicas=1` }));
 });
@@ -120,16 +120,21 @@ it("a sentinel that is lost is not missed, and doctor names it with the servers 
   await lost.start();
 });
 
-it("an address that the sentinels can't answer is refused at the start, in one sentence [D-REDIS-4]", async () => {
+it("an address that the sentinels can't answer is refused at the start, in one sentence [D-REDIS-4, D-REDIS-11]", async () => {
   const clock = createSystemClock();
   const refused = async (url: string): Promise<unknown> => openRedis({ url, clock }).catch(String);
   expect(await refused(group.url.replace("master=main", "master=other"))).toBe(
     "StorageUnavailable: the Redis of config.artifacts can't be used (the sentinels know no primary of this name)",
   );
-  expect(await refused(group.url.replace(/:[^:]+@/u, ":wrong@"))).toBe(
-    "StorageUnavailable: the Redis of config.artifacts can't be used (the primary can't be asked (WRONGPASS))",
+  await expectRefusals(group.url, "the primary");
+  const sentinelPassword = /sentinel_password=[^&]+/u;
+  expect(await refused(group.url.replace(sentinelPassword, "sentinel_password=wrong"))).toBe(
+    "StorageUnavailable: the Redis of config.artifacts can't be used (a sentinel can't be asked (WRONGPASS))",
   );
-  expect(await refused(`redis://127.0.0.1:${group.sentinels[0]!.port}`)).toMatch(
+  const [tls] = /ca_file=.+$/u.exec(group.url)!;
+  // A sentinel lets this user ask for the primary, and for what it is itself.
+  const asking = /sentinel_user=([^&]+)&sentinel_password=([^&]+)/u.exec(group.url)!.slice(1).join(":");
+  expect(await refused(`rediss://${asking}@127.0.0.1:${group.sentinels[0]!.port}?${tls}`)).toMatch(
     /this is a sentinel: begin the address with redis\+sentinel:\/\//,
   );
 });

@@ -2,7 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer as createHttp, type IncomingMessage, type RequestListener } from "node:http";
-import { createServer as createTcp, type AddressInfo, type Server, type Socket } from "node:net";
+import { createServer as createTcp, type AddressInfo, isIP, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -82,13 +82,14 @@ export interface Certificate {
   readonly cert: string;
 }
 
-/** @param host the name for which it is. */
-export function selfSigned(host: string): Certificate {
+/** @param hosts the names and IP addresses for which it is. */
+export function selfSigned(...hosts: readonly [string, ...string[]]): Certificate {
   const folder = mkdtempSync(join(tmpdir(), "certificate-"));
   try {
     const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
     const made = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
-    const named = ["-days", "2", "-subj", `/CN=${host}`, "-addext", `subjectAltName=DNS:${host}`];
+    const names = hosts.map((host) => `${isIP(host) === 0 ? "DNS" : "IP"}:${host}`).join();
+    const named = ["-days", "2", "-subj", `/CN=${hosts[0]}`, "-addext", `subjectAltName=${names}`];
     execFileSync("openssl", [...made, ...named, "-keyout", key, "-out", cert], { stdio: "pipe" });
     return { key: readFileSync(key, "utf8"), cert: readFileSync(cert, "utf8") };
   } finally {

@@ -7,7 +7,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
 import { Redis } from "ioredis";
 import { freePorts } from "../examples/processes.ts";
-import { type RedisProcess, redisProcess } from "./redis.ts";
+import { documentedRights, type RedisProcess, redisProcess } from "./redis.ts";
+import { type MutualTls, newMutualTls } from "./redis-tls.ts";
 
 /** One process. */
 export interface RedisNode extends RedisProcess {
@@ -17,22 +18,31 @@ export interface RedisNode extends RedisProcess {
   close(): Promise<void>;
 }
 
-/** @param login of the test. */
+interface NodeOptions {
+  readonly folder: string;
+  /** With it, there is no port without TLS. */
+  readonly tls: MutualTls | undefined;
+  /** Of the test. */
+  readonly login?: { readonly username: string; readonly password: string };
+}
+
 async function startNode(
-  folder: string,
+  { folder, tls, login }: NodeOptions,
   port: number,
   options: readonly string[],
-  login: { readonly username?: string; readonly password?: string } = {},
 ): Promise<RedisNode> {
   const client = new Redis({
     port,
+    host: "127.0.0.1",
+    ...(tls && { tls: tls.client }),
     ...login,
     lazyConnect: true,
     maxRetriesPerRequest: null,
     retryStrategy: () => 50,
   });
   client.on("error", () => undefined);
-  const own = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder];
+  const ports = tls?.options(port) ?? ["--port", String(port)];
+  const own = [...ports, "--bind", "127.0.0.1", "--dir", folder];
   const process = redisProcess([...options, ...own]);
   await process.start();
   await client.connect();
@@ -62,16 +72,22 @@ const DOWN_AFTER_MS = 500;
 /** As whom the sentinels and the replica connect; the service and the test are somebody else. */
 const WATCHER = ["watcher", "only-a-test"] as const;
 const SERVICE = { username: "sign-in", password: "only-a-test-as-well" };
+/** Whose keys are those of the queue. */
+const QUEUE = { username: "queue", password: "only-a-queue" };
+/** As whom the service asks the sentinels. They and the test are `watcher` there, too. */
+const ASKING = { username: "asking", password: "only-a-question" };
 
 async function until(holds: () => Promise<boolean>): Promise<void> {
   while (!(await holds().catch(() => false))) await pause(20);
 }
 
-/**
- * A primary, a replica and three sentinels.
- * @param options for both servers.
- */
-export async function openSentinels(options: readonly string[] = []): Promise<
+interface GroupOptions {
+  /** With TLS on every connection, and certificates on both sides. */
+  readonly secured?: boolean;
+}
+
+/** A primary, a replica and three sentinels. */
+export async function openSentinels({ secured = false }: GroupOptions = {}): Promise<
   RedisGroup & {
     readonly sentinels: readonly RedisNode[];
     /** The primary, as a sentinel sees it. */
@@ -96,15 +112,12 @@ export async function openSentinels(options: readonly string[] = []): Promise<
     const service = ["--user", SERVICE.username, "on", ...all, `>${SERVICE.password}`];
     const users = ["--user", "default", "off", ...watcher, ...service];
     const replication = ["--masteruser", user, "--masterauth", password, "--repl-diskless-sync-delay", "0"];
-    const common = [...NOT_SAVED, ...users, ...replication, ...options];
-    const primary = await startNode(folder, port, common, SERVICE);
+    const common = [...NOT_SAVED, ...users, ...replication];
+    const tls = secured ? newMutualTls(folder) : undefined;
+    const how = { folder, tls, login: SERVICE };
+    const primary = await startNode(how, port, common);
     started.push(primary);
-    const replica = await startNode(
-      folder,
-      port + 1,
-      [...common, "--replicaof", `127.0.0.1 ${port}`],
-      SERVICE,
-    );
+    const replica = await startNode(how, port + 1, [...common, "--replicaof", `127.0.0.1 ${port}`]);
     started.push(replica);
     await until(async () => /master_link_status:up/u.test(await replica.client.info("replication")));
     const sentinels: RedisNode[] = [];
@@ -116,9 +129,15 @@ export async function openSentinels(options: readonly string[] = []): Promise<
         "sentinel failover-timeout main 1000",
         `sentinel auth-user main ${user}`,
         `sentinel auth-pass main ${password}`,
+        `sentinel sentinel-user ${user}`,
+        `sentinel sentinel-pass ${password}`,
+        "user default off",
+        `user ${user} on ${all.join(" ")} >${password}`,
+        `user ${ASKING.username} on ${documentedRights().sentinel.join(" ")} >${ASKING.password}`,
       ];
       writeFileSync(file, `${lines.join("\n")}\n`);
-      const sentinel = await startNode(folder, each, [file, "--sentinel"]);
+      const login = { username: user, password };
+      const sentinel = await startNode({ folder, tls, login }, each, [file, "--sentinel"]);
       sentinels.push(sentinel);
       started.push(sentinel);
     }
@@ -128,8 +147,12 @@ export async function openSentinels(options: readonly string[] = []): Promise<
       return `${fields["num-slaves"]} ${fields["num-other-sentinels"]}`;
     };
     for (const sentinel of sentinels) await until(async () => (await state(sentinel)) === "1 2");
+    const parameters = [
+      `master=main&sentinel_user=${ASKING.username}&sentinel_password=${ASKING.password}`,
+      ...(tls === undefined ? [] : [tls.parameters]),
+    ].join("&");
     return {
-      url: `redis+sentinel://${SERVICE.username}:${SERVICE.password}@${sentinels.map((each) => `127.0.0.1:${each.port}`).join()}/0?master=main`,
+      url: `redis${secured ? "s" : ""}+sentinel://${SERVICE.username}:${SERVICE.password}@${sentinels.map((each) => `127.0.0.1:${each.port}`).join()}/0?${parameters}`,
       nodes: [primary, replica],
       sentinels,
       close,
@@ -155,12 +178,18 @@ export async function openSentinels(options: readonly string[] = []): Promise<
   }
 }
 
-/** A cluster of three primaries, each with a replica. */
-export async function openCluster(options: readonly string[] = []): Promise<
+/**
+ * A cluster of three primaries, each with a replica. If it is secured, the users of the addresses have the documented rights
+ * and no other.
+ */
+export async function openCluster({ secured = false }: GroupOptions = {}): Promise<
   RedisGroup & {
+    /** Its address for `queue`: another user has its own keys. */
+    readonly queueUrl: string;
     /** The primary that serves the slot, as one node sees it. */
     ofSlot(slot: number, asked?: Redis): Promise<RedisNode>;
     primaries(): Promise<readonly RedisNode[]>;
+    replicasOf(primary: RedisNode): Promise<readonly RedisNode[]>;
     /** From here on the two nodes have the keys of the slot together. */
     beginMove(slot: number, from: RedisNode, to: RedisNode): Promise<void>;
     /** Moves a slot with all its keys. */
@@ -176,11 +205,26 @@ export async function openCluster(options: readonly string[] = []): Promise<
     rmSync(folder, { recursive: true, force: true });
   };
   try {
+    const tls = secured ? newMutualTls(folder) : undefined;
+    const rights = documentedRights();
+    const userFor = ({ username, password }: typeof QUEUE, rules: readonly string[]): string[] => [
+      "--user",
+      username,
+      "on",
+      `>${password}`,
+      ...rules,
+      ...rights.cluster,
+    ];
+    const ofQueue = rights.queue.filter((rule) => !rule.startsWith("~"));
+    const users = [
+      ...userFor(SERVICE, rights.artifacts),
+      ...userFor(QUEUE, ["~{sign-in-service}:*", ...ofQueue]),
+    ];
     for (let at = 0; at < 6; at += 1) {
       const cluster = ["--cluster-enabled", "yes", "--cluster-config-file", `nodes-${at}.conf`];
       const ports = ["--cluster-port", String(port + 6 + at), "--cluster-node-timeout", "1000"];
-      const how = [...NOT_SAVED, ...cluster, ...ports, "--repl-diskless-sync-delay", "0", ...options];
-      nodes.push(await startNode(folder, port + at, how));
+      const how = [...NOT_SAVED, ...cluster, ...ports, "--repl-diskless-sync-delay", "0", ...users];
+      nodes.push(await startNode({ folder, tls }, port + at, how));
     }
     const hosts = nodes.map((node) => `127.0.0.1:${node.port}`);
     await promisify(execFile)("redis-cli", [
@@ -190,6 +234,7 @@ export async function openCluster(options: readonly string[] = []): Promise<
       "--cluster-replicas",
       "1",
       "--cluster-yes",
+      ...(tls?.flags ?? []),
     ]);
     for (const { client } of nodes)
       await until(async () => {
@@ -227,8 +272,23 @@ export async function openCluster(options: readonly string[] = []): Promise<
     const primaries = async (): Promise<readonly RedisNode[]> => [
       ...new Set(await Promise.all([0, 8_000, 16_383].map((slot) => ofSlot(slot)))),
     ];
-    const url = `redis+cluster://${hosts.join()}`;
-    return { url, nodes, ofSlot, primaries, beginMove, move, close };
+    const [scheme, query] = tls === undefined ? ["redis", ""] : ["rediss", `?${tls.parameters}`];
+    const urlOf = ({ username, password }: typeof QUEUE): string =>
+      `${scheme}+cluster://${secured ? `${username}:${password}@` : ""}${hosts.join()}${query}`;
+    return {
+      url: urlOf(SERVICE),
+      queueUrl: urlOf(QUEUE),
+      nodes,
+      ofSlot,
+      primaries,
+      replicasOf: async ({ client }) => {
+        const found = [...(await client.info("replication")).matchAll(/^slave\d+:.*port=(\d+)/gmu)];
+        return nodes.filter(({ port: own }) => found.some(([, each]) => String(own) === each));
+      },
+      beginMove,
+      move,
+      close,
+    };
   } catch (error) {
     await close();
     throw error;

@@ -1,6 +1,6 @@
 /** A Redis of the test's own, which can be stopped and started again. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
@@ -46,6 +46,25 @@ export function redisProcess(options: readonly string[]): RedisProcess {
     },
     pause: () => child?.pid !== undefined && standStill(child.pid),
     resume: () => void child?.kill("SIGCONT"),
+  };
+}
+
+/** The words that a pattern finds in a page of the documents. */
+function rules(path: string, pattern: RegExp): string[] {
+  const page = readFileSync(join(import.meta.dirname, "../../docs", path), "utf8");
+  return pattern.exec(page.replaceAll(String.raw`\|`, "|"))![1]!.split(" ");
+}
+
+/** The rules of ACL users as the documents have them, without the password. */
+export function documentedRights(): Readonly<
+  Record<"artifacts" | "cluster" | "sentinel" | "queue", string[]>
+> {
+  const redis = "operate/set-up/redis.md";
+  return {
+    artifacts: rules(redis, /^ACL SETUSER sign-in on >password (.+)$/mu),
+    cluster: rules(redis, /`(\+cluster\|[^`]+)`/u),
+    sentinel: rules(redis, /`(\+@connection \+sentinel[^`]+)`/u),
+    queue: rules("notifications/operating.md", /^\| Rights of an ACL user \| `([^`]+)`/mu),
   };
 }
 

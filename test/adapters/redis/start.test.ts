@@ -1,8 +1,9 @@
 /** Opening: when to wait, what is refused and why, and what the warnings say. */
 import { randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import type { RecordStore } from "../../../adapters/record-store.ts";
@@ -10,8 +11,8 @@ import { openRedis } from "../../../adapters/redis/record-store.ts";
 import { openStorage } from "../../../records/storage.ts";
 import { createSystemClock } from "../../../core/clock.ts";
 import { freePorts } from "../../examples/processes.ts";
-import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
-import { newRedisTls } from "../../servers/redis-tls.ts";
+import { documentedRights, type OwnRedis, openOwnRedis, redisProcess } from "../../servers/redis.ts";
+import { newMutualTls, newRedisTls } from "../../servers/redis-tls.ts";
 import { find, ref, thing } from "../../../testing/storage/stage.ts";
 import { newFolder } from "../../closing.ts";
 
@@ -146,8 +147,8 @@ describe("a Redis that does not answer", () => {
   });
 });
 
-/** Commands for a Redis that has lost the scripts, for counters and for copies, which this start does not use. */
-const UNTRIED = ["+eval", "+incr", "+scan"];
+/** Commands for a Redis that has lost the scripts, for counters, copies and replicas, which this start does not use. */
+const UNTRIED = ["+eval", "+incr", "+scan", "+wait"];
 
 describe("authentication", () => {
   it("uses the password, and a wrong one is refused at once", async () => {
@@ -162,13 +163,12 @@ describe("authentication", () => {
     }
   });
 
-  it("works with an ACL user that has the documented rights and its own prefix", async () => {
+  it("works with an ACL user that has the documented rights and its own prefix [D-REDIS-10]", async () => {
     const redis = await redisWith();
-    const page = readFileSync(join(import.meta.dirname, "../../../docs/operate/set-up/redis.md"), "utf8");
-    const rules = /^ACL SETUSER sign-in (.+)$/mu.exec(page)?.[1]?.split(" ") ?? [];
+    const rules = documentedRights().artifacts;
     const password = `${SECRET}@/:%`;
     const allow = (...more: string[]) => redis.client.call("ACL", "SETUSER", "sign-in", ...more);
-    await allow(...rules.map((rule) => (rule === ">password" ? `>${password}` : rule)));
+    await allow("on", `>${password}`, ...rules);
     const url = as(redis, "sign-in", password);
     const { store, warnings } = await attempt(url);
     await works(store!);
@@ -252,5 +252,46 @@ describe("TLS", () => {
     // Plain text is not mistaken for an answer.
     expect((await attempt(`redis://localhost:${port}`, 500)).refused).toContain("storage_unavailable");
     remove();
+  });
+
+  it("reads passwords and certificates in files again for each connection [D-REDIS-11, D-REDIS-13]", async () => {
+    const folder = newFolder();
+    const tls = newMutualTls(folder);
+    const port = await freePorts();
+    const redis = redisProcess([...tls.options(port), "--save", "", "--dir", folder]);
+    opened.push({ close: redis.kill });
+    const passwordFile = join(folder, "password");
+    const startWith = async (password: string): Promise<void> => {
+      writeFileSync(passwordFile, `${password}\n`);
+      await redis.start(["--user", "sign-in", "on", `>${password}`, ...documentedRights().artifacts]);
+    };
+    await startWith(`${SECRET}-1`);
+    const url = `rediss://sign-in@localhost:${port}?password_file=${passwordFile}&${tls.parameters}`;
+    const { store } = await attempt(url);
+    await works(store!);
+    await redis.kill();
+    // The files are the same, and what they contain is not.
+    newMutualTls(folder);
+    await startWith(`${SECRET}-2`);
+    while ((await store!.ping().catch(() => undefined)) === undefined) await pause(20);
+    await works(store!);
+    // Nobody loses a connection because a file is gone for a moment.
+    rmSync(passwordFile);
+    await redis.kill();
+    await redis.start(["--user", "sign-in", "on", `>${SECRET}-2`, ...documentedRights().artifacts]);
+    while ((await store!.ping().catch(() => undefined)) === undefined) await pause(20);
+    const refusals = [
+      ["", `config.artifacts: the file of password_file, ${passwordFile}, can't be read (ENOENT)`],
+      [SECRET, "(WRONGPASS)"],
+    ] as const;
+    for (const [content, why] of refusals) {
+      if (content !== "") writeFileSync(passwordFile, content);
+      expect((await attempt(url)).refused).toContain(why);
+    }
+    writeFileSync(passwordFile, `${SECRET}-2`);
+    const spoiled = url.replace("client-key.pem", "password");
+    expect((await attempt(spoiled)).refused).toMatch(
+      /: config\.artifacts: the files of ca_file, cert_file and key_file can't be used for TLS \(ERR_/,
+    );
   });
 });
