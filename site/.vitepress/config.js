@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { markdown } from "./markdown.js";
+import { searchBox } from "./search-box.js";
 
 const { name, version, description, sections } = JSON.parse(
   readFileSync(join(import.meta.dirname, "../.cache/site.json"), "utf8"),
@@ -32,6 +33,7 @@ export default {
     ["link", { rel: "icon", href: `${siteData.base}favicon.svg`, type: "image/svg+xml" }],
   ],
   markdown,
+  vite: { plugins: [searchBox] },
   themeConfig: {
     siteTitle: `${name} <span class="version">${version}</span>`,
     logo: { src: "/favicon.svg", alt: "" },

@@ -193,6 +193,7 @@ describe("the site", () => {
       .click();
     await page.getByRole("searchbox").fill("introspection");
     await page.getByRole("option").first().waitFor();
+    expect(await violations(page)).toEqual([]);
     await page.getByRole("option").first().click();
     await page.getByRole("heading", { level: 1 }).waitFor();
     expect(page.url()).not.toBe(built.home);
