@@ -11,7 +11,7 @@ import { formatsFile, upgradingPage } from "./formats.ts";
 import { openapiPage } from "./openapi.ts";
 import { operationTexts } from "./operations.ts";
 import { claimsPage, endpointsPage, errorsPage } from "./protocol.ts";
-import { type Folder, linksFrom, type Page, pageWithFiles } from "./page.ts";
+import { type Folder, linksFrom, type Page, withFiles } from "./page.ts";
 import {
   auditPage,
   clientSettingsPage,
@@ -25,15 +25,6 @@ import {
 } from "./tables.ts";
 
 const ROOT = join(import.meta.dirname, "..");
-
-const otherLanguagesPage = pageWithFiles(
-  "docs/notifications/other-languages.md",
-  ["py", "go"].map((ending) => `examples/receivers/receiver.${ending}`),
-);
-const frameworkPages = Object.entries({ express: "express", koa: "koa", nextjs: "next" }).map(
-  ([page, file]) =>
-    pageWithFiles(`docs/connect/sign-in/${page}.md`, [`examples/your-application/${file}.ts`]),
-);
 
 /** All generated files. */
 export const pages: readonly Page[] = [
@@ -59,13 +50,11 @@ export const pages: readonly Page[] = [
   limitsPage,
   metricsPage,
   openapiPage,
-  otherLanguagesPage,
   personalDataPage,
   scalePage,
   tokensPage,
   seedPage,
   upgradingPage,
-  ...frameworkPages,
 ];
 
 /** All folders with nothing but generated files. */
@@ -97,13 +86,26 @@ export function drifted(write: boolean): Promise<string[]> {
         if (write) rmSync(join(ROOT, folder, name));
       }
     }
+    for (const file of documents()) {
+      const text = textOf(file) ?? "";
+      const shown = withFiles(text);
+      if (shown === text) continue;
+      found.push(file);
+      if (write) writeFileSync(join(ROOT, file), shown);
+    }
     return found;
   });
 }
 
+/** All documents, any of which can show files. */
+function documents(): string[] {
+  const below = namesIn("docs").filter((name) => name.endsWith(".md"));
+  return ["README.md", ...below.map((name) => `docs/${name}`)];
+}
+
 function namesIn(folder: string): string[] {
   try {
-    return readdirSync(join(ROOT, folder));
+    return readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" });
   } catch {
     return [];
   }

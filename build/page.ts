@@ -60,23 +60,47 @@ export function pageWithTables(
   };
 }
 
+/** A block that shows a file, or a region of it: "```ts examples/embed/app.ts#mount". */
+const SHOWN = /^```(\S+ ((?:examples|deploy)\/[^\s#]+)(?:#(\S+))?(?: .*)?)\n[^]*?^```$/gm;
+/** The start and the end of a region, in a comment of any language. */
+const MARK = /^\s*(?:\/\/|\/\*|#|--|<!--)\s*#(end)?region\b(?:\s+([\w-]+))?/;
+
 /**
- * A page that shows whole files of this repository, each in one block: "```LANGUAGE PATH", where the language is the ending of the file.
+ * Writes files of this repository into the blocks that name them, without the marks of regions and without common indentation.
  *
- * @throws Error if the page has no such block.
+ * @param read returns the text of a file.
+ * @throws Error if a file or a region is missing, or if its text would end the block.
  */
-export function pageWithFiles(file: string, shown: readonly string[]): Page {
-  return {
-    file,
-    generate: () =>
-      shown.reduce((document, path) => {
-        const fence = `\`\`\`${path.slice(path.lastIndexOf(".") + 1)} ${path}\n`;
-        const [before = "", rest] = document.split(fence);
-        if (rest === undefined) throw new Error(`${file} must have a block for ${path}`);
-        const after = rest.slice(rest.indexOf("\n```\n"));
-        return `${before}${fence}${textOf(path).trimEnd()}${after}`;
-      }, textOf(file)),
-  };
+export function withFiles(document: string, read: (file: string) => string = textOf): string {
+  return document.replaceAll(SHOWN, (_all, info: string, file: string, region: string | undefined) => {
+    const lines = regionOf(read(file).split("\n"), region);
+    if (lines === undefined) throw new Error(`${file} has no region ${region}, or no end of it`);
+    const indentation = Math.min(
+      ...lines.filter((line) => line.trim() !== "").map((line) => line.search(/\S/)),
+    );
+    const code = lines
+      .map((line) => line.slice(indentation))
+      .join("\n")
+      .replace(/^\n+/, "")
+      .trimEnd();
+    if (/^```/m.test(code)) throw new Error(`${file} has a line that would end the block`);
+    return `\`\`\`${info}\n${code}\n\`\`\``;
+  });
+}
+
+/** The lines of a region; of the whole file by default. */
+function regionOf(lines: readonly string[], region?: string): readonly string[] | undefined {
+  const isMark = (line: string): boolean => MARK.test(line);
+  if (region === undefined) return lines.filter((line) => !isMark(line));
+  const start = lines.findIndex((line) => MARK.exec(line)?.[2] === region);
+  if (start === -1) return undefined;
+  let depth = 1;
+  for (const [index, line] of lines.entries()) {
+    if (index <= start || !isMark(line)) continue;
+    depth += MARK.exec(line)?.[1] === undefined ? 1 : -1;
+    if (depth === 0) return lines.slice(start + 1, index).filter((each) => !isMark(each));
+  }
+  return undefined;
 }
 
 function textOf(file: string): string {

@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
+import { withFiles } from "../../build/page.ts";
 import { readTree } from "../../build/tree.ts";
 import { type Block, blocks, blocksIn, ROOT } from "./documents.ts";
 
@@ -62,5 +63,56 @@ describe("a block", () => {
       ({ name }) => name,
     );
     expect([...named].flatMap(([name, found]) => (found.length > 1 ? [name] : []))).toEqual([]);
+  });
+});
+
+describe("a block that shows a file", () => {
+  const source: Readonly<Record<string, string>> = {
+    "examples/app.ts": [
+      "import x;",
+      "function run() {",
+      "  // #region mount",
+      "  app.use(x);",
+      "",
+      "  // #region inner",
+      "  if (y) {",
+      "    z();",
+      "  }",
+      "  // #endregion",
+      "  // #endregion",
+      "}",
+      "// #region open",
+    ].join("\n"),
+    "examples/job.py": "# #region main\nrun()\n# #endregion\n",
+    "deploy/page.html": "<!-- #region top -->\n<p>\n<!-- #endregion -->\n<hr>\n",
+    "examples/fence.ts": "```\n",
+  };
+  const written = (info: string): string =>
+    withFiles(`a\n\n\`\`\`${info}\nold\n\`\`\`\n\nb\n`, (file) => {
+      const text = source[file];
+      if (text === undefined) throw new Error(`no ${file}`);
+      return text;
+    });
+
+  it.each([
+    ["ts examples/app.ts#mount", "app.use(x);\n\nif (y) {\n  z();\n}"],
+    ["ts examples/app.ts#inner name=inner", "if (y) {\n  z();\n}"],
+    ["py examples/job.py#main", "run()"],
+    ["py examples/job.py", "run()"],
+    ["html deploy/page.html#top", "<p>"],
+    ["html deploy/page.html", "<p>\n<hr>"],
+    ["ts app.ts", "old"],
+    ["ts records/app.ts", "old"],
+  ])("as %s gets its lines", (info, code) => {
+    expect(written(info)).toBe(`a\n\n\`\`\`${info}\n${code}\n\`\`\`\n\nb\n`);
+  });
+
+  it.each([
+    ["ts examples/gone.ts", "no examples/gone.ts"],
+    ["ts examples/app.ts#gone", "no region gone"],
+    ["ts examples/app.ts#open", "no region open, or no end of it"],
+    ["ts examples/fence.ts", "would end the block"],
+  ])("as %s is refused", (info, message) => {
+    expect(() => written(info)).toThrow(message);
   });
 });
