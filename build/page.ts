@@ -88,9 +88,10 @@ export function withFiles(document: string, read: (file: string) => string = tex
   });
 }
 
+const isMark = (line: string): boolean => MARK.test(line);
+
 /** The lines of a region; of the whole file by default. */
 function regionOf(lines: readonly string[], region?: string): readonly string[] | undefined {
-  const isMark = (line: string): boolean => MARK.test(line);
   if (region === undefined) return lines.filter((line) => !isMark(line));
   const start = lines.findIndex((line) => MARK.exec(line)?.[2] === region);
   if (start === -1) return undefined;
