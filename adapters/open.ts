@@ -4,6 +4,7 @@ import { dirname, resolve } from "node:path";
 import type { Configuration } from "../config/configuration.ts";
 import { addressProblem, type Backend, backendOf, databaseFile } from "../config/storage-address.ts";
 import { ConfigurationError } from "../core/errors.ts";
+import type { OnStoreWarning } from "../core/store-warning.ts";
 import type { RecordStore } from "./record-store.ts";
 
 /** The stores of a service. */
@@ -32,7 +33,7 @@ export interface StoresConfiguration extends Pick<
 }
 
 interface Opening extends Pick<StoresConfiguration, "clock" | "sharedKinds" | "watchedKinds" | "mustExist"> {
-  readonly onWarning: (text: string) => void;
+  readonly onWarning: OnStoreWarning;
   /** The id of the storage beside which the store holds artifacts. */
   readonly storageId?: string | undefined;
 }
@@ -52,6 +53,7 @@ async function openFile(
   if (isNew)
     onWarning(
       `the folder ${folder} did not exist: it was created, with a new database in it; if there should be accounts, correct storage`,
+      "folder_created",
     );
   return opened;
 }
@@ -90,7 +92,7 @@ export async function openStore(address: string, opening: Opening): Promise<Reco
  */
 export async function openStores(
   configuration: StoresConfiguration,
-  onWarning: (text: string) => void = () => undefined,
+  onWarning: OnStoreWarning = () => undefined,
 ): Promise<OpenedStores> {
   const { storage, store: own, artifacts } = configuration;
   const isSeparate = artifacts !== storage;

@@ -7,7 +7,7 @@ import { openStorage } from "../records/storage.ts";
 import { type Check, type CheckId, CHECKS, type Finding, finding, sentence } from "./doctor/findings.ts";
 import { type LocalSubject, localChecks } from "./doctor/local-checks.ts";
 import { noAnswer, serverChecks, type ServerSubject } from "./doctor/server-checks.ts";
-import { storageChecks } from "./doctor/storage-checks.ts";
+import { storageChecks, warningFindings, type Warned } from "./doctor/storage-checks.ts";
 import { readPublished, upgradeFindings } from "./doctor/upgrade-checks.ts";
 import type { Run, CommandContext } from "./program/command.ts";
 import { FAILED, misused, UNREACHABLE } from "./program/command-failure.ts";
@@ -112,10 +112,10 @@ async function checkStorage(
     report.add("storage", [finding("storage_in_memory", {})]);
     return [];
   }
-  const warnings: string[] = [];
+  const warnings: Warned[] = [];
   const storage = await openStorage(
     { ...configuration, mustExist: true },
-    (text) => void warnings.push(text),
+    (text, warning) => void warnings.push({ text, warning }),
   ).catch((error: unknown) => {
     const found = findingOf(error);
     if (found === undefined) throw error;
@@ -123,7 +123,7 @@ async function checkStorage(
   });
   if (storage === undefined) return [];
   try {
-    report.add("storage", []);
+    report.add("storage", warningFindings(warnings));
     await make(storageChecks, { configuration, storage, warnings }, running);
     return await storage.formats();
   } finally {

@@ -29,6 +29,7 @@ import { endpointsOf } from "../config/deployments.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import { processInfo } from "../config/process-info.ts";
 import { readConfiguration } from "../config/read.ts";
+import type { OnStoreWarning } from "../core/store-warning.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { createLogger, droppedLines } from "../core/logger.ts";
 import { createMetrics, type MeasuredProcess } from "../core/metrics.ts";
@@ -148,7 +149,7 @@ export async function createSignInServiceOver(
   return startService(readConfiguration(config), open, options);
 }
 
-type OpenStorage = (configuration: Configuration, onWarning: (text: string) => void) => Promise<Storage>;
+type OpenStorage = (configuration: Configuration, onWarning: OnStoreWarning) => Promise<Storage>;
 
 /** {@link createSignInServiceOver} for a configuration that has been read. */
 export async function startService(
@@ -157,7 +158,7 @@ export async function startService(
   { role = "server", ...options }: StartOptions = {},
 ): Promise<InternalService> {
   const logger = configuration.logger ?? createLogger();
-  const storage = await open(configuration, (text) => logger.warn(text));
+  const storage = await open(configuration, (text, warning) => logger.warn({ warning }, text));
   return build(configuration, storage, { logger, role, ...options });
 }
 

@@ -50,8 +50,8 @@ export async function startWorker(configuration: Configuration): Promise<Notific
   }
   const logger = configuration.logger ?? createLogger();
   // The worker needs no codes, tokens or sessions, so it opens no second store for them.
-  const storage = await openStorage({ ...configuration, artifacts: configuration.storage }, (text) =>
-    logger.warn(text),
+  const storage = await openStorage({ ...configuration, artifacts: configuration.storage }, (text, warning) =>
+    logger.warn({ warning }, text),
   );
   const open = new AsyncDisposableStack();
   open.defer(() => storage.close());

@@ -5,6 +5,7 @@
 import type { RecordStore } from "../adapters/record-store.ts";
 import type { Clock } from "../core/clock.ts";
 import { StorageUnavailable } from "../core/errors.ts";
+import type { OnStoreWarning } from "../core/store-warning.ts";
 import { withTimeout } from "../core/with-timeout.ts";
 
 /** With a larger difference, common clients refuse ID tokens: it is a warning. */
@@ -45,7 +46,7 @@ const isWrong = (differenceMs: number): boolean => Math.abs(differenceMs) > MAX_
 export class StoreClocks {
   readonly #stores: readonly ComparedStore[];
   readonly #clock: Clock;
-  readonly #onWarning: (text: string) => void;
+  readonly #onWarning: OnStoreWarning;
   readonly #differences = new Map<string, number>();
   readonly #warned = new Set<string>();
   #loggedAt = -Infinity;
@@ -54,11 +55,7 @@ export class StoreClocks {
   #running: Promise<void> = Promise.resolve();
 
   /** @param onWarning from 5 seconds on, once each time a clock becomes wrong; beyond 60 seconds, once a minute. */
-  constructor(
-    stores: readonly ComparedStore[],
-    clock: Clock,
-    onWarning: (text: string) => void = () => undefined,
-  ) {
+  constructor(stores: readonly ComparedStore[], clock: Clock, onWarning: OnStoreWarning = () => undefined) {
     this.#stores = stores;
     this.#clock = clock;
     this.#onWarning = onWarning;
@@ -94,7 +91,7 @@ export class StoreClocks {
     // By the monotonic clock, because the other one is wrong.
     if (performance.now() - this.#loggedAt < LOG_INTERVAL_MS) return;
     this.#loggedAt = performance.now();
-    this.#onWarning(this.#wrong);
+    this.#onWarning(this.#wrong, "clock");
   }
 
   /** Checks every ten seconds. */
@@ -121,6 +118,7 @@ export class StoreClocks {
       this.#warned.add(name);
       this.#onWarning(
         `${name}: ${problem}. Clients refuse ID tokens of a wrong clock: synchronize both with NTP`,
+        "clock",
       );
     }
   }

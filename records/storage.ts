@@ -14,6 +14,7 @@ import { createDirectoryRecords, type DirectoryRecords } from "./directory/direc
 import { SHARED_KINDS } from "./directory/directory-kinds.ts";
 import { createSigningKeyStore, type SigningKeyStore, WATCHED_KEY_KINDS } from "./signing-key-store.ts";
 import type { StoreCall } from "../core/metrics.ts";
+import type { OnStoreWarning } from "../core/store-warning.ts";
 import { createOutbox, type Outbox, WATCHED_MAIL_KINDS } from "./people/outbox.ts";
 import { checkFormat, readFormat, type StoredFormat } from "./formats/format.ts";
 import { TranslatedStore } from "./formats/translated-store.ts";
@@ -111,7 +112,7 @@ export function storageOver(
     audit: retention = defaults.audit,
   }: Pick<StorageConfiguration, "clock" | "audit"> & Partial<Pick<StorageConfiguration, "storage">>,
   artifacts?: RecordStore,
-  onWarning?: (text: string) => void,
+  onWarning?: OnStoreWarning,
 ): Storage {
   let listener: ((call: StoreCall) => void) | undefined;
   const first = { name: "storage", store: main } as const;
@@ -176,7 +177,7 @@ export function storageOver(
  */
 export async function openChecked(
   configuration: Omit<StoresConfiguration, "identify"> & { readonly isMigrating?: boolean },
-  onWarning?: (text: string) => void,
+  onWarning?: OnStoreWarning,
 ): Promise<OpenedStores> {
   const { clock, mustExist = false, isMigrating = false } = configuration;
   const open: { main?: RecordStore; artifacts?: RecordStore } = {};
@@ -214,7 +215,7 @@ export async function openChecked(
  */
 export async function openStorage(
   configuration: StorageConfiguration,
-  onWarning?: (text: string) => void,
+  onWarning?: OnStoreWarning,
   through: (store: RecordStore) => RecordStore = (store) => store,
 ): Promise<Storage> {
   const watchedKinds = configuration.notifications?.worker

@@ -9,6 +9,7 @@ import {
   readPostgresAddress,
 } from "../../config/postgresql-address.ts";
 import { ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
+import type { OnStoreWarning } from "../../core/store-warning.ts";
 import { withTimeout } from "../../core/with-timeout.ts";
 import { boundClient, driverOptions, type OptionsOf } from "./driver-options.ts";
 import { asFault, isServerLost, lateFault, READ_ONLY, reasonOf, sqlState } from "./faults.ts";
@@ -89,7 +90,12 @@ export class Connections {
   #listener: { readonly client: Client; readonly socket: Socket } | undefined;
   #closing: Promise<void> | undefined;
 
-  private constructor(driver: Driver, address: PostgresAddress, optionsOf: OptionsOf) {
+  private constructor(
+    driver: Driver,
+    address: PostgresAddress,
+    optionsOf: OptionsOf,
+    onWarning: OnStoreWarning,
+  ) {
     this.#driver = driver;
     this.#address = address;
     this.#optionsOf = optionsOf;
@@ -102,19 +108,24 @@ export class Connections {
       ),
       this.hasSessions ? SESSION : TRANSACTION,
     ].join("; ");
-    this.#hosts = new Hosts(address, (host) => this.#ask(host));
+    this.#hosts = new Hosts(
+      address,
+      (host) => this.#ask(host),
+      (text) => onWarning(text, "postgresql_host"),
+    );
     this.#pool = this.#newPool(this.#hosts.current);
   }
 
   /**
    * Reads the files of the address. Does not connect until the first query.
+   * @param onWarning is told when another of several hosts is used, or when there is none.
    * @throws ConfigurationError for an address or a file that can't be used.
    */
-  static async open(url: string): Promise<Connections> {
+  static async open(url: string, onWarning: OnStoreWarning = () => undefined): Promise<Connections> {
     const address = readPostgresAddress(url);
     if (typeof address === "string") throw new ConfigurationError([`config.storage: ${address}`]);
     const optionsOf = await driverOptions(address);
-    return new Connections(await import("pg"), address, optionsOf);
+    return new Connections(await import("pg"), address, optionsOf, onWarning);
   }
 
   #newPool(host: PostgresHost): HostPool {

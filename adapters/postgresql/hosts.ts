@@ -57,10 +57,15 @@ export function isWanted({ isStandby, isReadOnly }: Answer, wanted: PostgresAddr
   return wanted === "primary" ? !isStandby : !isReadOnly;
 }
 
+/** `HOST:PORT` */
+export const nameOf = ({ host, port }: PostgresHost): string =>
+  `${host.includes(":") ? `[${host}]` : host}:${port}`;
+
 export class Hosts {
   readonly #hosts: readonly PostgresHost[];
   readonly #wanted: PostgresAddress["wanted"];
   readonly #ask: (host: PostgresHost) => Promise<Answer>;
+  readonly #onChange: (text: string) => void;
   #current: PostgresHost;
   /**
    * The newest timeline of each history. After a promotion, the server that was replaced may still run, or come back, and take
@@ -71,11 +76,19 @@ export class Hosts {
   #lookedAt = -Infinity;
   #isLost = false;
 
-  /** @param ask rejects if there is no answer. */
-  constructor({ hosts, wanted }: PostgresAddress, ask: (host: PostgresHost) => Promise<Answer>) {
+  /**
+   * @param ask rejects if there is no answer.
+   * @param onChange gets a sentence when a look finds another host than the one before, or none, or one again.
+   */
+  constructor(
+    { hosts, wanted }: PostgresAddress,
+    ask: (host: PostgresHost) => Promise<Answer>,
+    onChange: (text: string) => void,
+  ) {
     this.#hosts = hosts;
     this.#wanted = wanted;
     this.#ask = ask;
+    this.#onChange = onChange;
     this.#current = hosts[0] as PostgresHost;
   }
 
@@ -122,7 +135,21 @@ export class Hosts {
       ({ history }) => history === undefined || history.timeline === this.#newest.get(history.id),
     );
     const chosen = [this.#current, ...this.#hosts].find((host) => newest.some((each) => each.host === host));
+    this.#note(chosen);
     this.#isLost = chosen === undefined;
     this.#current = chosen ?? this.#current;
+  }
+
+  #note(chosen: PostgresHost | undefined): void {
+    // Whoever opens the storage learns from the first look by itself.
+    if (this.#lookedAt === -Infinity) return;
+    if (chosen === undefined) {
+      if (!this.#isLost)
+        this.#onChange(
+          "no host of PostgreSQL can be used: none answers and takes writes, or only one that was replaced",
+        );
+    } else if (chosen !== this.#current)
+      this.#onChange(`the host of PostgreSQL is now ${nameOf(chosen)} instead of ${nameOf(this.#current)}`);
+    else if (this.#isLost) this.#onChange(`the host of PostgreSQL is ${nameOf(chosen)} again`);
   }
 }

@@ -1,5 +1,6 @@
 /** Opens a database: its version, its schema, and whether anybody else could run code there as the service. */
 import { ConfigurationError, SignInError, StorageMissing, StorageUnavailable } from "../../core/errors.ts";
+import type { OnStoreWarning } from "../../core/store-warning.ts";
 import type { Connections } from "./connection.ts";
 import { UNBOUND } from "./driver-options.ts";
 import { sqlState } from "./faults.ts";
@@ -129,7 +130,7 @@ export async function createFunctions(connections: Connections): Promise<void> {
  */
 export async function prepareDatabase(
   connections: Connections,
-  { mustExist, onWarning }: { readonly mustExist: boolean; readonly onWarning: (text: string) => void },
+  { mustExist, onWarning }: { readonly mustExist: boolean; readonly onWarning: OnStoreWarning },
 ): Promise<void> {
   if (connections.hasSessions && (await connections.sharesSessions())) throw wrong(SHARED_SESSIONS);
   const [row] = await connections.raw<{ server_version_num: string }>("SHOW server_version_num");
@@ -143,5 +144,6 @@ export async function prepareDatabase(
   if (planters?.found === true)
     onWarning(
       "other users of PostgreSQL may create tables and functions in the schema of the storage: give the service a schema of its own (docs/operate/set-up/postgresql.md)",
+      "postgresql_shared",
     );
 }

@@ -2,6 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Clock } from "../../core/clock.ts";
 import { ConditionFailed, StorageUnavailable } from "../../core/errors.ts";
+import type { OnStoreWarning } from "../../core/store-warning.ts";
 import { batchReads } from "../read-batches.ts";
 import {
   checkCommit,
@@ -43,8 +44,8 @@ export interface PostgresOptions {
   readonly announced?: readonly string[];
   /** Whether the storage must exist; opening it then writes nothing. Default `false`: missing parts are created. */
   readonly mustExist?: boolean;
-  /** Receives problems that an operator should fix. */
-  readonly onWarning?: (text: string) => void;
+  /** Receives problems that an operator should fix or know. */
+  readonly onWarning?: OnStoreWarning;
 }
 
 const CHANNEL = "sign_in_changes";
@@ -433,9 +434,9 @@ function failure(failed: readonly Ref[]): ConditionFailed {
  * @throws StorageUnavailable when it can't be reached.
  */
 export async function openPostgres(options: PostgresOptions): Promise<RecordStore> {
-  const connections = await Connections.open(options.url);
+  const { mustExist = false, onWarning = () => undefined } = options;
+  const connections = await Connections.open(options.url, onWarning);
   try {
-    const { mustExist = false, onWarning = () => undefined } = options;
     await prepareDatabase(connections, { mustExist, onWarning });
     return new PostgresStore(connections, options);
   } catch (error) {

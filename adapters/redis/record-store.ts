@@ -19,6 +19,7 @@ import {
 import { withTimeout } from "../../core/with-timeout.ts";
 import { Connection, createClient, type Script } from "./connection.ts";
 import { answerCode, Unanswered } from "./faults.ts";
+import type { OnStoreWarning } from "../../core/store-warning.ts";
 import { firstConnection, checkServer, type Purpose, unusable } from "./startup.ts";
 import { COMMIT, GET, LIST, NEXT, PING, SWEEP } from "./record-scripts.ts";
 
@@ -30,7 +31,7 @@ export interface RedisOptions {
   /** Begins all keys, after the prefix of the address. Default: none. */
   readonly storageId?: string | undefined;
   /** Receives problems that an operator should fix. */
-  readonly onWarning?: (text: string) => void;
+  readonly onWarning?: OnStoreWarning;
   /** Time-out of the first connection. Default 10,000. */
   readonly startTimeoutMs?: number;
 }

@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import type { RedisAddress } from "../../config/redis-address.ts";
 import { ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
+import type { OnStoreWarning } from "../../core/store-warning.ts";
 import { helloFields, UNKNOWN_PRIMARY } from "./driver.ts";
 import { answerCode, reason } from "./faults.ts";
 
@@ -122,7 +123,7 @@ function modeProblem(mode: string, kind: RedisAddress["kind"]): string | undefin
 export async function checkServer(
   client: Redis,
   purpose: Purpose & Pick<RedisAddress, "kind">,
-  onWarning: (text: string) => void,
+  onWarning: OnStoreWarning,
 ): Promise<void> {
   try {
     const self = await helloFields(client);
@@ -130,7 +131,7 @@ export async function checkServer(
     if (problem !== undefined) throw wrong(purpose, problem);
     if (self.get("role") !== "master") throw wrong(purpose, "this Redis is a replica: name the primary");
     const warning = evictionWarning(purpose, await evictionPolicy(client));
-    if (warning !== undefined) onWarning(warning);
+    if (warning !== undefined) onWarning(warning, "redis_evicts");
   } catch (error) {
     if (error instanceof ConfigurationError) throw error;
     if (answerCode(error) === "ERR")

@@ -198,6 +198,20 @@ export const FINDINGS = {
     why: "The service does not start with it.",
     fix: "Change the server as described, or the configuration.",
   },
+  postgresql_shared: {
+    check: "storage",
+    level: "warning",
+    what: "{message}",
+    why: "Whoever can create functions there could later run code as the service. Each start looks whether somebody has.",
+    fix: "Create a schema that belongs to the role of the service, and name it in its search_path.",
+  },
+  postgresql_host: {
+    check: "storage",
+    level: "warning",
+    what: "{message}",
+    why: "It changed while this command ran.",
+    fix: "Find out what happens to the servers, and run this again.",
+  },
   storage_clock_refused: {
     check: "storage",
     level: "problem",

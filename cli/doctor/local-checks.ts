@@ -4,7 +4,7 @@ import { dirname, join, resolve } from "node:path";
 import { leavesIn } from "../../config/documented-schema.ts";
 import { fileSchema } from "../../config/file-schema.ts";
 import { configurationSchema } from "../../config/schema.ts";
-import type { HostState } from "../../adapters/postgresql/hosts.ts";
+import { type HostState, nameOf } from "../../adapters/postgresql/hosts.ts";
 import { networkFileSystem } from "../../adapters/sqlite/file-system.ts";
 import { keyFileOf, readOrMakeKeyFile } from "../../config/keys.ts";
 import type { Configuration } from "../../config/configuration.ts";
@@ -224,8 +224,8 @@ const fileSystem: Check<LocalSubject> = {
 };
 
 /** A host of PostgreSQL in words. */
-function describeHost({ host: { host, port }, answer }: HostState): string {
-  const name = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+function describeHost({ host, answer }: HostState): string {
+  const name = nameOf(host);
   if (answer === undefined) return `${name} does not answer`;
   if (answer.isStandby) return `${name} is a standby`;
   if (answer.isReadOnly) return `${name} takes no writes`;
@@ -245,10 +245,10 @@ const hosts: Check<LocalSubject> = {
     const primaries = states.filter(({ answer }) => answer !== undefined && !answer.isReadOnly);
     return [
       finding("hosts_known", { hosts: states.map(describeHost).join(", ") }),
-      ...states.flatMap(({ host: { host, port }, reason }) =>
+      ...states.flatMap(({ host, reason }) =>
         reason === undefined
           ? []
-          : [finding("host_unreachable", { host: `${host}:${port}`, reason, advice: adviceFor({ reason }) })],
+          : [finding("host_unreachable", { host: nameOf(host), reason, advice: adviceFor({ reason }) })],
       ),
       // Hosts of one pooler are one server.
       ...(address.wanted === "any" || primaries.length < 2

@@ -17,6 +17,7 @@ import { isIndexComplete } from "../../accounts/search/search-index.ts";
 import { createAddressRules } from "../../core/outbound-addresses.ts";
 import { AddressRefused, createGuardedAgents, http, https } from "../../core/outbound-agents.ts";
 import { isResealPending } from "../../records/secrets.ts";
+import type { StoreWarning } from "../../core/store-warning.ts";
 import type { Storage } from "../../records/storage.ts";
 import { adviceFor } from "../program/fault-advice.ts";
 import { fileChecks } from "../storage/storage-check.ts";
@@ -25,8 +26,22 @@ import { type Check, type Finding, finding, sentence } from "./findings.ts";
 interface StorageSubject {
   readonly configuration: Configuration;
   readonly storage: Storage;
-  /** The warnings that the service would log at its start. */
-  readonly warnings: readonly string[];
+  readonly warnings: readonly Warned[];
+}
+
+/** A warning that the service would log at its start. */
+export interface Warned {
+  readonly text: string;
+  readonly warning: StoreWarning;
+}
+
+/** What becomes of the warnings of an opened storage. The others have checks of their own. */
+export function warningFindings(warnings: readonly Warned[]): readonly Finding[] {
+  return warnings.flatMap(({ text, warning }) =>
+    warning === "postgresql_shared" || warning === "postgresql_host"
+      ? [finding(warning, { message: sentence(text) })]
+      : [],
+  );
 }
 
 const QUEUE_TIMEOUT_MS = 5000;
@@ -75,7 +90,11 @@ const redis: Check<StorageSubject> = {
   id: "redis",
   async run({ configuration, warnings }) {
     const { artifacts, queue } = configuration;
-    const found = [...warnings.map(evictionFinding), ...(await serverFindings("artifacts", artifacts))];
+    const evicting = warnings.filter(({ warning }) => warning === "redis_evicts");
+    const found = [
+      ...evicting.map(({ text }) => evictionFinding(text)),
+      ...(await serverFindings("artifacts", artifacts)),
+    ];
     try {
       found.push(...(await queueWarnings(configuration)).map(evictionFinding));
     } catch (error) {

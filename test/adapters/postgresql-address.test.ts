@@ -142,6 +142,28 @@ describe("several hosts", () => {
       CA,
       `${NO_USE} (ERR_TLS_CERT_ALTNAME_INVALID)`,
     ],
+    [
+      "a certificate of the client and the authority from files, at each",
+      "cert_user",
+      ["127.0.0.3", "127.0.0.1", "localhost"],
+      CLIENT,
+      "opened",
+    ],
+    [
+      "the first checks another name, and the next one takes the certificate",
+      "cert_user",
+      ["127.0.0.1", "localhost"],
+      CLIENT,
+      "opened",
+    ],
+    ["no certificate where one is asked for", "cert_user", ["localhost", "127.0.0.3"], CA, REFUSED],
+    [
+      "a certificate of another authority",
+      "cert_user",
+      ["localhost", "127.0.0.3"],
+      { ...CLIENT, sslrootcert: at("stranger.pem") },
+      `${NO_USE} (DEPTH_ZERO_SELF_SIGNED_CERT)`,
+    ],
     ["none answers", "postgres", ["127.0.0.3", "127.0.0.4"], {}, `${NO_USE} (ECONNREFUSED)`],
     ["any will do", "postgres", ["127.0.0.3", "127.0.0.1"], { target_session_attrs: "any" }, "opened"],
   ])("%s: %s at %j with %j: %s [D-PG-5]", async (_what, user, hosts, query, expected) => {

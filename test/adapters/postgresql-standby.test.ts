@@ -11,6 +11,7 @@ import { createSystemClock } from "../../core/clock.ts";
 import { ref, thing } from "../../testing/storage/stage.ts";
 import { here } from "../cli/here.ts";
 import { newFolder } from "../closing.ts";
+import { openOwnPgBouncer } from "../servers/pgbouncer.ts";
 import { openPostgresPair, type PostgresPair } from "../servers/postgresql-pair.ts";
 import type { PostgresServer } from "../servers/postgresql.ts";
 
@@ -28,8 +29,13 @@ afterAll(async () => {
   await pair.close();
 });
 
-async function open(url: string): Promise<RecordStore> {
-  const store = await openPostgres({ url, clock, announced: ["thing"] });
+async function open(url: string, warnings: string[] = []): Promise<RecordStore> {
+  const store = await openPostgres({
+    url,
+    clock,
+    announced: ["thing"],
+    onWarning: (text, warning) => void warnings.push(`${warning}: ${text}`),
+  });
   opened.push(store);
   return store;
 }
@@ -101,9 +107,20 @@ function keepBusy(store: RecordStore) {
 }
 
 describe("with synchronous replication", () => {
-  it("nothing acknowledged is lost when the primary is killed and the standby promoted: requests get 503 meanwhile, and work again after it [D-PG-1, D-PG-2]", async () => {
+  it("nothing acknowledged is lost when the primary is killed and the standby promoted: requests get 503 meanwhile, and work again after it, also through poolers in transaction mode; the log says what is used [D-PG-1, D-PG-2, D-PG-13]", async () => {
     const url = await pair.newDatabase();
-    const [store, other] = [await open(url), await open(url)];
+    const warnings: string[] = [];
+    const [store, other] = [await open(url, warnings), await open(url)];
+    const poolers = await Promise.all(
+      [pair.primary, pair.standby].map((server) =>
+        openOwnPgBouncer(server.url("postgres"), { pool_mode: "transaction", default_pool_size: 3 }),
+      ),
+    );
+    const ports = poolers.map((each) => new URL(each.through(pair.primary.url("postgres"))).port);
+    const pooled = await open(
+      `postgresql://postgres@127.0.0.1:${ports.join(",127.0.0.1:")}/${databaseOf(url)}?pool_mode=transaction&options=-c%20search_path%3Dpublic`,
+    );
+    const [first, second] = [pair.primary, pair.standby].map(({ port }) => `127.0.0.1:${port}`);
     let noticed = Promise.withResolvers<void>();
     other.watch?.(["thing"], () => noticed.resolve());
     await pair.setSynchronous(true);
@@ -127,6 +144,14 @@ describe("with synchronous replication", () => {
     const seen = noticed.promise.then(() => true);
     do await put(store, "announced");
     while (!(await Promise.race([seen, pause(50, false)])));
+    await untilDone(() => put(pooled, "pooled"));
+    await expect(has(pair.primary, url, "pooled")).resolves.toBe(true);
+    expect(warnings).toEqual([
+      "postgresql_host: no host of PostgreSQL can be used: none answers and takes writes, or only one that was replaced",
+      `postgresql_host: the host of PostgreSQL is now ${second} instead of ${first}`,
+    ]);
+    await pooled.close();
+    await Promise.all(poolers.map((each) => each.close()));
   }, 60_000);
 
   it("a change is not acknowledged while there is no standby [D-PG-2]", async () => {
@@ -170,7 +195,8 @@ describe("a primary that is replaced while it lives", () => {
   it("and is not: every process leaves it, and none goes back to it, though it stands first and answers; doctor reports both [D-PG-3, D-PG-4]", async () => {
     await pair.rejoin();
     const url = await pair.newDatabase();
-    const store = await open(url);
+    const warnings: string[] = [];
+    const store = await open(url, warnings);
     await put(store, "before");
     await pair.cutOff();
     const old = pair.primary;
@@ -217,6 +243,13 @@ describe("a primary that is replaced while it lives", () => {
     await pair.primary.start();
     await untilDone(() => put(store, "again"));
     await expect(has(pair.primary, url, "again")).resolves.toBe(true);
+    const used = `127.0.0.1:${pair.primary.port}`;
+    while (warnings.length < 3) await pause(20);
+    expect(warnings).toEqual([
+      `postgresql_host: the host of PostgreSQL is now ${used} instead of 127.0.0.1:${old.port}`,
+      expect.stringMatching(/^postgresql_host: no host of PostgreSQL can be used/u),
+      `postgresql_host: the host of PostgreSQL is ${used} again`,
+    ]);
   }, 60_000);
 });
 

@@ -1,4 +1,7 @@
 /** What a command advises when a store can't be reached: the sentence that fits what real servers said. */
+import { randomBytes } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { Client } from "pg";
 import { adviceFor } from "../../cli/program/fault-advice.ts";
@@ -6,8 +9,10 @@ import { sentenceOf } from "../../cli/program/command-failure.ts";
 import { createSystemClock } from "../../core/clock.ts";
 import { StorageUnavailable } from "../../core/errors.ts";
 import { openStorage } from "../../records/storage.ts";
+import { newFolder } from "../closing.ts";
 import { openOwnPgBouncer } from "../servers/pgbouncer.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
+import { here } from "./here.ts";
 import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
 
 const clock = createSystemClock();
@@ -70,6 +75,41 @@ describe("the advice", () => {
     );
     await bouncer.close();
   });
+
+  it.each([[""], ["pool_mode=transaction&options=-c%20search_path%3Dpublic"]])(
+    "for a schema in which others may create functions is not about Redis, and doctor has a code for it: %s",
+    async (query) => {
+      const storage = await postgres.newDatabase();
+      const owner = new Client({ connectionString: storage });
+      await owner.connect();
+      await owner.query("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN");
+      await owner.query("GRANT CREATE ON SCHEMA public TO guest");
+      await openStorage({ storage, artifacts: storage, clock }).then((opened) => opened.close());
+      const file = join(newFolder(), "sign-in.json");
+      const secrets = [randomBytes(32).toString("base64")];
+      const deployments = { openid: { url: "http://127.0.0.1:1" } };
+      writeFileSync(
+        file,
+        JSON.stringify({ storage: `${storage}?${query}`, keys: { secrets }, deployments }),
+        {
+          mode: 0o600,
+        },
+      );
+      const { out } = await here(["doctor", "--config", file, "--json"]);
+      const codes = out
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line) as Record<string, string>)
+        .filter(({ check }) => check === "storage" || check === "redis")
+        .map(({ check, level, code }) => [check, level, code]);
+      expect(codes).toEqual([
+        ["storage", "warning", "postgresql_shared"],
+        ["redis", "ok", undefined],
+      ]);
+      await owner.query("DROP OWNED BY guest");
+      await owner.end();
+    },
+  );
 
   it("for a PgBouncer that does not reset its sessions is about that", async () => {
     const bouncer = await openOwnPgBouncer(await postgres.newDatabase(), {
