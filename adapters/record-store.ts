@@ -171,6 +171,14 @@ export interface RecordStore {
   pool?(): { readonly used: number; readonly waiting: number };
   /** Optional: which copy of the data this is, to notice when it was restored from a backup, or a standby took over. */
   copy?(): Promise<DataCopy>;
+  /**
+   * Optional: what the database has for other versions of this program only: their functions, and tables, indexes and columns.
+   * @param former the tables and indexes that this version has no longer, and columns as `table.column`.
+   * @returns those that are there, by name.
+   */
+  leftovers?(former: readonly string[]): Promise<readonly string[]>;
+  /** Optional: drops what `leftovers` returns. A process of another version that still needs a function creates it again. */
+  dropLeftovers?(former: readonly string[]): Promise<void>;
   /** One cheap round trip. @returns the time of the store, which all processes share, in milliseconds since the epoch. */
   ping(): Promise<number>;
   /** Finishes the running calls and closes files and connections. Safe to call twice. */

@@ -69,7 +69,8 @@ the storage is complete: after a promotion with synchronous replication, a move 
     about: `Run it after an upgrade, when no server or worker of the version before is left: until then this version uses the storage in the
 format before, and you can go back. It says first how many records it will rewrite, and whether servers have to be stopped. It refuses while
 processes that are in its way have been seen in the last three minutes. After an interruption, such as Ctrl+C or a crash, run it
-again: it continues where it stopped. With --check it changes nothing, and exits with 1 if there is something to migrate.`,
+again: it continues where it stopped. It also drops what a database has for other versions only, such as their functions in PostgreSQL,
+unless one of their processes has been seen. With --check it changes nothing, and exits with 1 if there is something to migrate.`,
     options: [
       ...SERVICE_OPTIONS,
       { form: "--check", about: "says what it would do, and changes nothing" },

@@ -46,6 +46,11 @@ export interface StorageFormat {
   /** How a storage of the format before gets here. The first row has none: no version reads what was before it. */
   readonly path?: FormatPath;
   readonly changes: readonly KindChange[];
+  /**
+   * The tables and indexes that only the format before has, and columns as `table.column`, in any database. `storage migrate` drops
+   * those that are there. Default: none.
+   */
+  readonly drops?: readonly string[];
 }
 
 /** To change the format, add a row: see docs/internals/changing-the-format.md. Rows are never changed once a version with them is published. */

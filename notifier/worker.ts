@@ -41,8 +41,14 @@ export async function createNotificationWorker(config: SignInServiceConfig): Pro
   return startWorker(readConfiguration(config));
 }
 
-/** {@link createNotificationWorker} for a configuration that has been read. */
-export async function startWorker(configuration: Configuration): Promise<NotificationWorker> {
+/**
+ * {@link createNotificationWorker} for a configuration that has been read.
+ * @param through as for `openStorage`.
+ */
+export async function startWorker(
+  configuration: Configuration,
+  through?: Parameters<typeof openStorage>[2],
+): Promise<NotificationWorker> {
   if (isInMemory(configuration.storage)) {
     throw new ConfigurationError([
       "config.storage: a separate worker needs a storage that other processes can open, not one in memory",
@@ -50,8 +56,10 @@ export async function startWorker(configuration: Configuration): Promise<Notific
   }
   const logger = configuration.logger ?? createLogger();
   // The worker needs no codes, tokens or sessions, so it opens no second store for them.
-  const storage = await openStorage({ ...configuration, artifacts: configuration.storage }, (text, warning) =>
-    logger.warn({ warning }, text),
+  const storage = await openStorage(
+    { ...configuration, artifacts: configuration.storage },
+    (text, warning) => logger.warn({ warning }, text),
+    through,
   );
   const open = new AsyncDisposableStack();
   open.defer(() => storage.close());

@@ -4,7 +4,7 @@ import type { OnStoreWarning } from "../../core/store-warning.ts";
 import type { Connections } from "./connection.ts";
 import { UNBOUND } from "./driver-options.ts";
 import { sqlState } from "./faults.ts";
-import { ALL_NAMES, CALLED_FUNCTIONS, FUNCTIONS, TABLES_SCHEMA } from "./schema.ts";
+import { ALL_NAMES, CALLED_FUNCTIONS, FUNCTIONS, leftovers, TABLES_SCHEMA } from "./schema.ts";
 
 /** The oldest version that has all features the statements use. */
 const OLDEST = 140_000;
@@ -121,6 +121,25 @@ async function create(connections: Connections, schema: string): Promise<void> {
  */
 export async function createFunctions(connections: Connections): Promise<void> {
   await create(connections, functionsFor(connections));
+}
+
+/** A part of the database that only other versions need. */
+interface Leftover {
+  readonly name: string;
+  /** Drops it. */
+  readonly statement: string;
+}
+
+/** @param former as for `leftovers` of `RecordStore`. */
+export function findLeftovers(connections: Connections, former: readonly string[]): Promise<Leftover[]> {
+  return connections.raw(leftovers(former));
+}
+
+/** All or none. A process of another version that still needs a function creates it again. */
+export async function dropLeftovers(connections: Connections, former: readonly string[]): Promise<void> {
+  const statements = (await findLeftovers(connections, former)).map(({ statement }) => `${statement};`);
+  if (statements.length > 0)
+    await connections.raw(`SELECT pg_advisory_xact_lock(${SCHEMA_LOCK}); ${statements.join(" ")}`);
 }
 
 /**

@@ -19,7 +19,7 @@ import { withTimeout } from "../../core/with-timeout.ts";
 import { Connections } from "./connection.ts";
 import { CLOCK, type Statement } from "./statement.ts";
 import { asFault, isTransient, lateFault, sqlState } from "./faults.ts";
-import { createFunctions, openingFault, prepareDatabase } from "./opening.ts";
+import { createFunctions, dropLeftovers, findLeftovers, openingFault, prepareDatabase } from "./opening.ts";
 import {
   CLUSTER,
   COMMIT,
@@ -364,6 +364,15 @@ class PostgresStore implements RecordStore {
     const values = [now, limit];
     const [row] = await this.#query<{ swept: number }>(SWEEP, values);
     return row?.swept ?? 0;
+  }
+
+  async leftovers(former: readonly string[]): Promise<string[]> {
+    const found = await this.#connections.inTime(() => findLeftovers(this.#connections, former));
+    return found.map(({ name }) => name);
+  }
+
+  async dropLeftovers(former: readonly string[]): Promise<void> {
+    await this.#connections.inTime(() => dropLeftovers(this.#connections, former));
   }
 
   pool(): { readonly used: number; readonly waiting: number } {

@@ -399,3 +399,25 @@ export const CALLED_FUNCTIONS: string = CALLED.map(({ definition }) => definitio
 
 /** Every function that a process of this version may call. */
 export const ALL_NAMES: readonly string[] = [...Object.values(NAMES), ...CALLED.map(({ name }) => name)];
+
+const textArray = (texts: readonly string[]): string =>
+  `ARRAY[${texts.map((text) => `'${text.replaceAll("'", "''")}'`).join(", ")}]::text[]`;
+
+/**
+ * What only other versions need, with the statements that drop it. Functions of roles that this one has no rights of are not the
+ * service's. A text without parameters, so that it also runs where each transaction needs the search path.
+ * @param former the tables and indexes that a version before had, and columns as `table.column`.
+ */
+export const leftovers = (former: readonly string[]): string => `
+WITH former AS (SELECT name FROM unnest(${textArray(former)}) AS f (name))
+SELECT p.proname AS name, format('DROP FUNCTION IF EXISTS %s', p.oid::regprocedure) AS statement FROM pg_proc AS p
+  WHERE p.pronamespace = (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = current_schema()) AND p.proname ~ '^sign_in_[a-z_]+_[0-9a-f]{8}$'
+    AND p.proname <> ALL (${textArray(ALL_NAMES)}) AND pg_has_role(p.proowner, 'USAGE')
+UNION ALL
+SELECT f.name, format('DROP %s IF EXISTS %I', CASE c.relkind WHEN 'i' THEN 'INDEX' ELSE 'TABLE' END, f.name)
+  FROM former AS f JOIN pg_class AS c ON c.oid = to_regclass(quote_ident(f.name))
+UNION ALL
+SELECT f.name, format('ALTER TABLE %I DROP COLUMN IF EXISTS %I', split_part(f.name, '.', 1), a.attname)
+  FROM former AS f JOIN pg_attribute AS a
+    ON a.attrelid = to_regclass(quote_ident(split_part(f.name, '.', 1))) AND a.attname = split_part(f.name, '.', 2)
+ORDER BY name`;

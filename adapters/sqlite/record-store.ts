@@ -3,7 +3,7 @@ import { stat } from "node:fs/promises";
 import type { Clock } from "../../core/clock.ts";
 import { StorageMissing, StorageUnavailable } from "../../core/errors.ts";
 import { checkCommit, type DataCopy, type RecordStore } from "../record-store.ts";
-import { connect, type Connection, IN_MEMORY, numberAt } from "./connection.ts";
+import { connect, type Connection, IN_MEMORY, numberAt, textAt } from "./connection.ts";
 import { prepareFile, requireTables } from "./database-file.ts";
 import { whileLocked } from "./faults.ts";
 import { createRecordReads, RecordCache } from "./record-reads.ts";
@@ -65,6 +65,26 @@ function watch(connection: Connection, onChange: () => void): () => void {
   return () => clearInterval(timer);
 }
 
+const quoted = (name = ""): string => `"${name.replaceAll('"', '""')}"`;
+
+/** What only other versions need, with the statements that drop it. */
+function leftoversIn(
+  connection: Connection,
+  former: readonly string[],
+): readonly { readonly name: string; readonly statement: string }[] {
+  const typeOf = connection.first("SELECT type FROM sqlite_schema WHERE name = ?");
+  const columnOf = connection.first("SELECT 1 FROM pragma_table_info(?) WHERE name = ?");
+  return former.flatMap((name) => {
+    const [table = "", column] = name.split(".");
+    if (column === undefined) {
+      const found = typeOf(name);
+      return found === undefined ? [] : [{ name, statement: `DROP ${textAt(found, 0)} ${quoted(name)}` }];
+    }
+    const statement = `ALTER TABLE ${quoted(table)} DROP COLUMN ${quoted(column)}`;
+    return columnOf(table, column) === undefined ? [] : [{ name, statement }];
+  });
+}
+
 /**
  * Opens the store. Any number of processes on one machine may open the same file.
  * @throws StorageUnavailable when the file can't be opened, is damaged, or stays locked for 5 seconds.
@@ -108,6 +128,11 @@ export async function openSqlite({ path, clock, mustExist = false }: SqliteOptio
         };
       },
       ...(path !== IN_MEMORY && { copy: () => copyOf(path) }),
+      leftovers: (former) => connection.read(() => leftoversIn(connection, former).map(({ name }) => name)),
+      dropLeftovers: (former) =>
+        connection.write(() => {
+          for (const { statement } of leftoversIn(connection, former)) connection.change(statement)();
+        }),
       ping: () => connection.read(() => numberAt(time() ?? {}, 0)),
       close() {
         for (const end of watches) end();

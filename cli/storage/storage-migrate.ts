@@ -2,6 +2,8 @@
 import { readConfiguration } from "../../config/read.ts";
 import { currentFormat } from "../../core/storage-formats.ts";
 import {
+  dropLeftovers,
+  type Leftovers,
   migrate,
   type MigrationPlan,
   planMigration,
@@ -30,7 +32,7 @@ const processText = ({ role, host, version, seenAt }: StoredProcess): string =>
   `${role} of version ${version} on ${host}, seen at ${new Date(seenAt).toISOString()}`;
 
 /** For programs. */
-function factsOf({ path, stores, inTheWay }: MigrationPlan): object {
+function factsOf({ path, stores, inTheWay, leftovers }: MigrationPlan): object {
   return {
     format: currentFormat().format,
     path,
@@ -48,7 +50,17 @@ function factsOf({ path, stores, inTheWay }: MigrationPlan): object {
       format,
       seen_at: Math.floor(seenAt / 1000),
     })),
+    leftovers: leftovers.names,
   };
+}
+
+/** What was dropped, or would be, or why it wasn't; nothing if there is nothing. */
+function leftoversText({ names, usedBy }: Leftovers, isDropped: boolean): string {
+  if (names.length === 0) return "";
+  const what = `${names.length} ${names.length === 1 ? "part" : "parts"} of the database that only other versions need`;
+  if (usedBy.length > 0)
+    return `Kept ${what}, because processes of other versions run:\n${usedBy.map((each) => `  ${printable(processText(each))}\n`).join("")}`;
+  return `${isDropped ? "Dropped" : "To be dropped:"} ${what}: ${names.join(", ")}\n`;
 }
 
 function describePlan({ path, stores, inTheWay }: MigrationPlan, err: CommandContext["err"]): void {
@@ -81,6 +93,8 @@ export const runMigrate: Run = async (args, context) => {
     progress.clear();
     const { format } = currentFormat();
     if (plan.stores.length === 0) {
+      const left = args.flag("check") ? plan.leftovers : await dropLeftovers(stores, clock);
+      err.write(leftoversText(left, !args.flag("check")));
       print.done(`Nothing to migrate: the storage is in format ${format}`, factsOf(plan));
       return 0;
     }
@@ -98,6 +112,7 @@ export const runMigrate: Run = async (args, context) => {
       await confirm("Change the storage, so that older versions can't use it any more?", args, context);
     const records = await migrate(stores, run);
     progress.clear();
+    err.write(leftoversText(await dropLeftovers(stores, clock), true));
     const from = Math.min(...plan.stores.map((store) => store.from));
     const { audit } = storageOver(stores.storage, configuration);
     await audit.append({

@@ -2,6 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Clock } from "../../core/clock.ts";
 import { currentFormat, type FormatPath, type KindChange } from "../../core/storage-formats.ts";
+import { packageVersion } from "../../core/package-version.ts";
 import { pagesOf } from "../../core/pages.ts";
 import { KINDS } from "../all-kinds.ts";
 import { storeOf, type Stores } from "../kinds.ts";
@@ -26,12 +27,20 @@ export interface StorePlan {
   readonly records: Readonly<Record<string, number>>;
 }
 
+/** What databases still have for other versions: functions, tables, indexes and columns. */
+export interface Leftovers {
+  readonly names: readonly string[];
+  /** The processes of other versions, which may need them. */
+  readonly usedBy: readonly StoredProcess[];
+}
+
 export interface MigrationPlan {
   readonly path: FormatPath;
-  /** Empty if nothing is to be done. */
+  /** Empty if there is nothing to do. */
   readonly stores: readonly StorePlan[];
   /** The processes that have to be stopped first. */
   readonly inTheWay: readonly StoredProcess[];
+  readonly leftovers: Leftovers;
 }
 
 /** Stops a run between two pages, and follows it. */
@@ -84,7 +93,34 @@ export async function planMigration(
   }
   const all = await listProcesses(new Records(stores.storage, clock, KINDS));
   const inTheWay = all.filter((each) => path === "in one step" || each.format < format);
-  return { path, stores: plans, inTheWay: plans.length === 0 ? [] : inTheWay };
+  return {
+    path,
+    stores: plans,
+    inTheWay: plans.length === 0 ? [] : inTheWay,
+    leftovers: await findLeftovers(stores, clock),
+  };
+}
+
+const formerParts = (): readonly string[] => currentFormat().drops ?? [];
+
+async function findLeftovers(stores: Stores, clock: Clock): Promise<Leftovers> {
+  const names: string[] = [];
+  for (const [, store] of named(stores)) names.push(...((await store.leftovers?.(formerParts())) ?? []));
+  const [version, { format }] = [packageVersion(), currentFormat()];
+  const all = await listProcesses(new Records(stores.storage, clock, KINDS));
+  const usedBy = all.filter((each) => each.version !== version || each.format !== format);
+  return { names, usedBy: names.length === 0 ? [] : usedBy };
+}
+
+/**
+ * Drops what only other versions need, unless one of their processes has been seen in the last three minutes. A process that nobody
+ * saw, such as a long import, creates its functions again.
+ */
+export async function dropLeftovers(stores: Stores, clock: Clock): Promise<Leftovers> {
+  const found = await findLeftovers(stores, clock);
+  if (found.names.length > 0 && found.usedBy.length === 0)
+    for (const [, store] of named(stores)) await store.dropLeftovers?.(formerParts());
+  return found;
 }
 
 /** From now on, servers of this version write its format, and those of the version before refuse the store. */
@@ -116,7 +152,7 @@ async function migrateStore(
   if (records.store instanceof TranslatedStore) await records.store.look();
   const { since } = begun.progress;
   for (let left: number; (left = since + FORMAT_KNOWN_MS + COMMIT_MS - clock.now()) > 0;) {
-    onProgress("waiting until all servers know", Math.ceil(left / 1000));
+    onProgress("seconds until all servers have noticed", Math.ceil(left / 1000));
     await pause(Math.min(left, 1_000), undefined, { signal });
   }
   let { done } = begun.progress;

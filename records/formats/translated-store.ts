@@ -41,6 +41,8 @@ export class TranslatedStore implements RecordStore {
   readonly copy?: NonNullable<RecordStore["copy"]>;
   readonly watch?: NonNullable<RecordStore["watch"]>;
   readonly pool?: NonNullable<RecordStore["pool"]>;
+  readonly leftovers?: NonNullable<RecordStore["leftovers"]>;
+  readonly dropLeftovers?: NonNullable<RecordStore["dropLeftovers"]>;
   readonly #store: RecordStore;
   readonly #changes: ReadonlyMap<string, KindChange>;
   readonly #timer: NodeJS.Timeout;
@@ -56,6 +58,8 @@ export class TranslatedStore implements RecordStore {
     if (store.copy !== undefined) this.copy = store.copy.bind(store);
     if (store.watch !== undefined) this.watch = store.watch.bind(store);
     if (store.pool !== undefined) this.pool = store.pool.bind(store);
+    if (store.leftovers !== undefined) this.leftovers = store.leftovers.bind(store);
+    if (store.dropLeftovers !== undefined) this.dropLeftovers = store.dropLeftovers.bind(store);
     // The next commit looks again, and its caller gets the error.
     this.#timer = setInterval(() => void this.look().catch(() => undefined), FORMAT_INTERVAL_MS).unref();
   }

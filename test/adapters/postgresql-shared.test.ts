@@ -229,6 +229,20 @@ describe("a schema of the service's own", () => {
     expect(await as(url, "postgres", tables)).toEqual([{ schemaname: "sign_in", tableowner: "sign_in" }]);
   });
 
+  it("loses no function that another role has made, whatever its name [D-UP-10]", async () => {
+    const url = await newShared();
+    await as(
+      url,
+      "other",
+      "CREATE FUNCTION sign_in_commit_0badcafe() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    );
+    const { store } = await open(url);
+    expect(await store.leftovers?.([])).toEqual([]);
+    await store.dropLeftovers?.([]);
+    expect(await as(url, "other", "SELECT sign_in_commit_0badcafe() AS is_there")).toEqual([{ is_there: 1 }]);
+    await store.close();
+  });
+
   it("is recommended where others may create things", async () => {
     const opened = await open(await newShared());
     expect(opened.warnings).toEqual([

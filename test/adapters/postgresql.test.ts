@@ -21,7 +21,7 @@ import { openStorage } from "../../records/storage.ts";
 import { thing } from "../../testing/storage/stage.ts";
 import { ManualClock } from "../records/rules/stage.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
-import { closing } from "../closing.ts";
+import { atEnd, closing } from "../closing.ts";
 
 let server: OwnPostgres;
 
@@ -192,6 +192,59 @@ describe("a database that processes of another version use", () => {
     expect((await client.query(FUNCTIONS)).rows).toHaveLength(6);
     await client.end();
   });
+
+  it.each(["pool_mode=session", "pool_mode=transaction&options=-c%20search_path%3Dpublic"])(
+    "loses what only they need, and nothing else: %s [D-UP-10]",
+    async (mode) => {
+      const url = await server.newDatabase();
+      const clock = new ManualClock();
+      const open = () => openPostgres({ url: `${url}?${mode}`, clock });
+      const [store, other] = [closing(await open()), closing(await open())];
+      const client = new Client({ connectionString: url });
+      await client.connect();
+      atEnd(() => client.end());
+      await client.query(`
+        CREATE TABLE sign_in_former (id int, "it's" int); CREATE INDEX sign_in_ended ON sign_in_former (id);
+        CREATE TABLE kept (gone int, stays int);
+        CREATE FUNCTION sign_in_commit_0badcafe(text, json[]) RETURNS int LANGUAGE sql AS 'SELECT 1';
+        CREATE FUNCTION sign_in_commit_0badcafe(text) RETURNS int LANGUAGE sql AS 'SELECT 1';
+        CREATE FUNCTION sign_in_get_one_0badcafe() RETURNS int LANGUAGE sql AS 'SELECT 1';
+        CREATE FUNCTION sign_in_mine() RETURNS int LANGUAGE sql AS 'SELECT 1';
+        CREATE SCHEMA elsewhere; CREATE FUNCTION elsewhere.sign_in_commit_0badcafe() RETURNS int LANGUAGE sql AS 'SELECT 1';`);
+      const own = (await client.query(FUNCTIONS)).rows.length;
+      const former = [
+        "sign_in_ended",
+        "sign_in_former.it's",
+        "kept.gone",
+        "kept.never",
+        "sign_in_never",
+        "no'thing",
+      ];
+      expect(await store.leftovers?.(former)).toEqual([
+        "kept.gone",
+        "sign_in_commit_0badcafe",
+        "sign_in_commit_0badcafe",
+        "sign_in_ended",
+        "sign_in_former.it's",
+        "sign_in_get_one_0badcafe",
+      ]);
+      await store.dropLeftovers?.(former);
+      expect(await store.leftovers?.(former)).toEqual([]);
+      expect(await store.leftovers?.(["sign_in_former"])).toEqual(["sign_in_former"]);
+      expect((await client.query(FUNCTIONS)).rows).toHaveLength(own - 3);
+      await client.query("SELECT elsewhere.sign_in_commit_0badcafe(), stays FROM kept");
+
+      // A process of another version that nobody saw: it has its functions again with its next call.
+      const functions = (await client.query(FUNCTIONS)).rows as { readonly name: string }[];
+      await other.commit({ id: "before", deadline: clock.now() + 5_000, put: [thing("a")] });
+      const dropped = functions.filter(({ name }) => !/mine|0badcafe/u.test(name)).map(({ name }) => name);
+      await client.query(`DROP FUNCTION ${dropped.join(", ")}`);
+      await other.commit({ id: "after", deadline: clock.now() + 5_000, put: [thing("b")] });
+      await client.query(`DROP FUNCTION ${dropped.join(", ")}`);
+      expect(await other.sweep(10, clock.now())).toBe(0);
+      expect((await client.query(FUNCTIONS)).rows).toHaveLength(functions.length);
+    },
+  );
 });
 
 /** Puts records, of which every twentieth expires. */

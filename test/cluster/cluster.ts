@@ -48,7 +48,7 @@ export class App {
   constructor({ config, log, compiled }: { config: object; log: number; compiled: string }) {
     this.member = new Member({
       script: join(import.meta.dirname, "app.ts"),
-      args: [JSON.stringify(config)],
+      args: () => [JSON.stringify(config)],
       log,
       compiled,
       onMessage: (message) => this.#receive(message as Message | Answer),

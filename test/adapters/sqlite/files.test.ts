@@ -191,6 +191,23 @@ describe("a file", () => {
   });
 });
 
+describe("what a version before had in a file", () => {
+  it("is dropped when this version has it no longer, while another process reads [D-UP-10]", async () => {
+    const [store, other] = [await openFile(), await openFile()];
+    const database = new DatabaseSync(files.path);
+    database.exec(
+      `CREATE TABLE former (id INT, gone INT, "it's" INT); CREATE INDEX ended ON former (id); INSERT INTO former VALUES (1, 2, 3)`,
+    );
+    const former = ["ended", "former.gone", "former.it's", "former.never", "never", 'no"thing'];
+    expect(await store.leftovers?.(former)).toEqual(["ended", "former.gone", "former.it's"]);
+    await store.dropLeftovers?.(former);
+    expect(await other.leftovers?.([...former, "former"])).toEqual(["former"]);
+    expect(database.prepare("SELECT * FROM former").all()).toEqual([{ id: 1 }]);
+    database.close();
+    await put(other, "after");
+  });
+});
+
 describe("another process's lock", () => {
   it("is waited for until the deadline, without blocking the event loop or reads", async () => {
     const store = await openFile();

@@ -1,9 +1,8 @@
-/** An app process of a campaign: changes accounts on request. Argument: its configuration as JSON. */
-import { openStores } from "../../../adapters/open.ts";
+/** An app process of a campaign: changes accounts on request. Arguments: its configuration as JSON, and its version. */
 import type { Configuration } from "../../../config/configuration.ts";
-import { SHARED_KINDS } from "../../../records/directory/directory-kinds.ts";
 import { createSignInServiceOver, type SignInService } from "../../../lib/service.ts";
-import { type Storage, storageOver, WATCHED_KINDS } from "../../../records/storage.ts";
+import { openStorage, type Storage } from "../../../records/storage.ts";
+import { become } from "../../records/formats/planted-format.ts";
 import { carryOut, type Change, type Outcome } from "./change.ts";
 import { live } from "./child.ts";
 import { withJournalOf } from "./journal.ts";
@@ -27,9 +26,8 @@ export async function answer({ accounts }: SignInService, { number, change }: Or
 
 /** The storage that the configuration names, with a journal. */
 async function openJournalled(configuration: Configuration): Promise<Storage> {
-  const kinds = { sharedKinds: SHARED_KINDS, watchedKinds: WATCHED_KINDS };
-  const { main, artifacts } = await openStores({ ...configuration, ...kinds });
-  return storageOver(withJournalOf(main), configuration, artifacts);
+  const through = await become(process.argv[3]);
+  return openStorage(configuration, undefined, (store) => withJournalOf(through(store)));
 }
 
 if (import.meta.main) {

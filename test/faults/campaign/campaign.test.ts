@@ -1,7 +1,8 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { describe, expect, it, jest } from "@jest/globals";
-import type { Counts, QueueKind } from "./round.ts";
+import { rounds } from "../../rounds.ts";
+import { type Counts, type QueueKind, VERSIONS, type VersionsKind } from "./round.ts";
 
 /** Milliseconds. The campaign takes two minutes, and longer on a busy machine. */
 const TIME_OUT = 5 * 60_000;
@@ -16,14 +17,14 @@ interface Printed {
 /** The storage of this run. */
 const STORAGE = process.env["TEST_STORAGE"] ?? "sqlite";
 
-/** Runs `npm run test:faults` with its default options. */
-function run(): Promise<{ printed: Printed; code: unknown; said: string }> {
+/** Runs `npm run test:faults`. */
+function run(versions: VersionsKind): Promise<{ printed: Printed; code: unknown; said: string }> {
   const script = join(import.meta.dirname, "main.ts");
   return new Promise((resolve) => {
     // The time-out also ends all processes that it has started.
     execFile(
       process.execPath,
-      [script, "--storage", STORAGE, "--json"],
+      [script, "--storage", STORAGE, "--versions", versions, "--json"],
       { timeout: TIME_OUT },
       (error, stdout, stderr) => {
         const printed = JSON.parse(stdout === "" ? "{}" : stdout) as Printed;
@@ -33,19 +34,23 @@ function run(): Promise<{ printed: Printed; code: unknown; said: string }> {
   });
 }
 
-describe("the fault campaign", () => {
-  it("loses nothing, sends nothing to the wrong receiver, and keeps the order, whichever process is killed [D-NOTIFY-10, D-NOTIFY-11, D-NOTIFY-16]", async () => {
-    const { printed, code, said } = await run();
-    // Shows the output when it failed.
-    expect({ code, wrong: printed.wrong, said }).toEqual({ code: 0, wrong: [], said });
-    for (const counts of Object.values(printed.counts)) {
-      // All other counts are in `wrong`.
-      expect(counts).toMatchObject({ asked: 2000, taken: counts.expected });
-      // SQLite has no server to kill.
-      const hasServers = STORAGE !== "sqlite";
-      expect([counts.storageKills > 0, counts.storageStops > 0]).toEqual([hasServers, hasServers]);
-    }
-    expect(Object.keys(printed.counts)).toEqual(["embedded", "redis"]);
-    expect(printed.counts.redis.redisRestarts + printed.counts.redis.redisFlushes).toBeGreaterThan(0);
-  });
-});
+// With two, processes of one version take the place of those of the other, in both directions.
+describe.each(VERSIONS.slice(0, rounds(1, VERSIONS.length)))(
+  "the fault campaign with %s of two versions",
+  (versions) => {
+    it("loses nothing, sends nothing to the wrong receiver, and keeps the order, whichever process is killed [D-NOTIFY-10, D-NOTIFY-11, D-NOTIFY-16, D-UP-1]", async () => {
+      const { printed, code, said } = await run(versions);
+      // Shows the output when it failed.
+      expect({ code, wrong: printed.wrong, said }).toEqual({ code: 0, wrong: [], said });
+      for (const counts of Object.values(printed.counts)) {
+        // All other counts are in `wrong`.
+        expect(counts).toMatchObject({ asked: 2000, taken: counts.expected });
+        // SQLite has no server to kill.
+        const hasServers = STORAGE !== "sqlite";
+        expect([counts.storageKills > 0, counts.storageStops > 0]).toEqual([hasServers, hasServers]);
+      }
+      expect(Object.keys(printed.counts)).toEqual(["embedded", "redis"]);
+      expect(printed.counts.redis.redisRestarts + printed.counts.redis.redisFlushes).toBeGreaterThan(0);
+    });
+  },
+);

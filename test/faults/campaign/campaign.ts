@@ -18,7 +18,7 @@ export interface Surroundings {
 
 /** @throws when it can't be carried out, or `signal` is aborted; all processes are ended then, too. */
 export async function campaign(
-  { storage, queues, seed, users, changes, milliseconds }: CampaignOptions,
+  { storage, queues, versions, seed, users, changes, milliseconds }: CampaignOptions,
   { folder, signal, tell }: Surroundings,
 ): Promise<Outcomes> {
   const began = performance.now();
@@ -35,7 +35,7 @@ export async function campaign(
   try {
     const settling: ReturnType<Round["settle"]>[] = [];
     for (const queue of queues) {
-      const options = { storage, queue, seed, users, changes, signal, folder: join(folder, queue) };
+      const options = { storage, queue, versions, seed, users, changes, signal, folder: join(folder, queue) };
       const round = await Round.open({ ...options, milliseconds: (milliseconds - REST) / queues.length });
       rounds.push(round);
       await round.act();

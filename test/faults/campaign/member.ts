@@ -7,7 +7,8 @@ import { NOT_NOW } from "./child.ts";
 export interface MemberOptions {
   /** Path of its script. */
   readonly script: string;
-  readonly args: readonly string[];
+  /** @param start counts its processes, from 0. */
+  readonly args: (start: number) => readonly string[];
   /** File descriptor for its output. */
   readonly log: number;
   /** Folder for compiled code, so that it starts in half the time. */
@@ -28,6 +29,7 @@ export class Member {
   /** How often it ended by itself. */
   crashes = 0;
   readonly #options: MemberOptions;
+  #starts = 0;
   #child: ChildProcess;
   #ready = Promise.withResolvers<void>();
   #spawnedAt = 0;
@@ -97,7 +99,8 @@ export class Member {
     const { script, args, log, compiled, onMessage } = this.#options;
     this.#spawnedAt = performance.now();
     const env = { ...process.env, NODE_COMPILE_CACHE: compiled };
-    const child = fork(script, args, { env, stdio: ["ignore", log, log, "ipc"] });
+    const child = fork(script, args(this.#starts), { env, stdio: ["ignore", log, log, "ipc"] });
+    this.#starts += 1;
     child.on("message", (message) => {
       if (message !== "ready") return onMessage?.(message);
       this.#readyAt = performance.now();

@@ -1,12 +1,13 @@
 /** The options of `npm run test:faults`. */
 import { randomInt } from "node:crypto";
 import { parseArgs } from "node:util";
-import { QUEUES, type QueueKind } from "./round.ts";
+import { QUEUES, type QueueKind, VERSIONS, type VersionsKind } from "./round.ts";
 import { STORAGES, type StorageKind } from "./storages.ts";
 
 export interface CampaignOptions {
   readonly storage: StorageKind;
   readonly queues: readonly QueueKind[];
+  readonly versions: VersionsKind;
   readonly seed: number;
   readonly users: number;
   /** For each queue. */
@@ -20,7 +21,7 @@ const USERS = 200;
 const DEFAULT_MINUTES = 2;
 const CHANGES_A_MINUTE = 1000;
 
-export const USAGE: string = `npm run test:faults -- [--storage NAME] [--queue KIND] [--minutes M] [--changes N] [--seed S] [--json]
+export const USAGE: string = `npm run test:faults -- [--storage NAME] [--queue KIND] [--versions HOW] [--minutes M] [--changes N] [--seed S] [--json]
 
 Changes accounts of ${USERS} users while the processes that change and deliver are killed, the servers of the storage
 are killed and stand still, the Redis of the queue is restarted and emptied, and receivers hang, fail and close
@@ -32,6 +33,8 @@ otherwise, out of order or sent to the wrong receiver, and no connection was lef
 --changes  of accounts for each kind of queue; default ${CHANGES_A_MINUTE} a minute
 --seed     of the random choices; default a new one, which is printed
 --queue    ${QUEUES.join(" or ")}; default one after the other
+--versions ${VERSIONS.join(" or ")}; with two, each process that is killed is replaced by one of the other version,
+           whose storage format and functions in PostgreSQL differ; default ${VERSIONS[0]}
 --json     the counts as JSON
 --help     this text`;
 
@@ -45,6 +48,7 @@ export function readOptions(args: readonly string[]): CampaignOptions | "help" {
       changes: { type: "string" },
       seed: { type: "string" },
       queue: { type: "string" },
+      versions: { type: "string", default: VERSIONS[0] },
       json: { type: "boolean" },
       help: { type: "boolean" },
     },
@@ -63,11 +67,14 @@ export function readOptions(args: readonly string[]): CampaignOptions | "help" {
   const minutes = number("minutes", DEFAULT_MINUTES, [1.5, 600]);
   const queues = QUEUES.filter((queue) => values.queue === undefined || values.queue === queue);
   if (queues.length === 0) throw new Error(`--queue must be ${QUEUES.join(" or ")}`);
+  const versions = VERSIONS.find((name) => name === values.versions);
+  if (versions === undefined) throw new Error(`--versions must be ${VERSIONS.join(" or ")}`);
   const storage = STORAGES.find((name) => name === values.storage);
   if (storage === undefined) throw new Error(`--storage must be one of ${STORAGES.join(", ")}`);
   return {
     storage,
     queues,
+    versions,
     seed: Math.floor(number("seed", randomInt(2 ** 31), [0, Number.MAX_SAFE_INTEGER])),
     users: USERS,
     changes: Math.round(number("changes", minutes * CHANGES_A_MINUTE, [1, 900_000])),

@@ -25,9 +25,14 @@ import { type DeliveryCounts, judge } from "./verdict.ts";
 export const QUEUES = ["embedded", "redis"] as const;
 export type QueueKind = (typeof QUEUES)[number];
 
+/** With `two`, each process that is killed is replaced by one of the other version: an upgrade, or the way back. */
+export const VERSIONS = ["one", "two"] as const;
+export type VersionsKind = (typeof VERSIONS)[number];
+
 export interface RoundOptions {
   readonly storage: StorageKind;
   readonly queue: QueueKind;
+  readonly versions: VersionsKind;
   readonly seed: number;
   readonly users: number;
   readonly changes: number;
@@ -294,13 +299,18 @@ export class Round {
       notifications: { ...notifications(), worker: true },
     });
     const common = { log: this.#log, compiled: join(this.#options.folder, "compiled") };
-    this.#workers = [1, 2].map(() => new Member({ ...common, script: script("worker.ts"), args: [config] }));
-    this.#steady = new Member({ ...common, script: script("worker.ts"), args: [config] });
-    this.#apps = [config, delivering].map((own) => {
+    const { versions } = this.#options;
+    const args = (own: string, place: number) => (start: number) =>
+      versions === "one" ? [own] : [own, (start + place) % 2 === 0 ? "this" : "next"];
+    this.#workers = [0, 1].map(
+      (place) => new Member({ ...common, script: script("worker.ts"), args: args(config, place) }),
+    );
+    this.#steady = new Member({ ...common, script: script("worker.ts"), args: args(config, 1) });
+    this.#apps = [config, delivering].map((own, place) => {
       const app: Member = new Member({
         ...common,
         script: script("app.ts"),
-        args: [own],
+        args: args(own, place),
         onMessage: (message) => this.#callers.answered(message as Answer),
         onGone: () => this.#callers.gone(app),
       });

@@ -181,7 +181,7 @@ export function clockFrom(moment: number): Clock {
   return { virtual: true, now: () => Date.now() + ahead };
 }
 
-/** Written by the service itself; samples of them would be in its way. */
+/** The service writes these itself, and would trip over samples of them. */
 const OF_SERVICE: ReadonlySet<string> = new Set([
   "service-key",
   "sealing-secrets",
@@ -216,7 +216,7 @@ const sealing = (store: RecordStore): RecordStore => ({
 });
 
 /** Samples of the other kinds. */
-async function fillSamples(config: Config, now: number): Promise<void> {
+export async function fillSamples(config: Config, now: number): Promise<void> {
   await withStores(config, async (stores) => {
     const storage = sealing(stores.storage);
     const artifacts = stores.artifacts === stores.storage ? storage : sealing(stores.artifacts);
