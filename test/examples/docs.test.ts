@@ -245,17 +245,16 @@ describe("the code in README and docs", () => {
 
   it.each(
     blocks()
-      .filter(
-        ({ language, file }) =>
-          language === "json" && (file === "sign-in.json" || file === "development.json"),
-      )
+      .filter(({ language, file }) => language === "json" && file !== undefined)
       .map((block) => [block.at, block] as const),
-  )("at %s is a configuration", async (_at, { code }) => {
+  )("at %s is a configuration, or a receiver of one", async (_at, { file: name, code }) => {
     const deployments = { oauth2: { url: "http://127.0.0.1:3000" } };
     // The pages keep secrets out of files.
     const secret = Buffer.alloc(32, 1).toString("base64");
     const written = JSON.parse(code.replaceAll(`"…"`, `"${secret}"`)) as object;
-    const file = { deployments, keys: { secrets: [secret] }, ...written };
+    const services = { news: { name: "News", receiver: written } };
+    const seed = name === "receiver.json" && { seed: { services } };
+    const file = { deployments, keys: { secrets: [secret] }, ...(seed || written) };
     await expect(checkConfigFile(file)).resolves.toBeDefined();
   });
 });
