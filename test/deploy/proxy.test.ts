@@ -26,7 +26,7 @@ const placed = (location: string, port: number, upstream: string): string =>
 
 /** As an administrator would place each: the document has a location, the example a whole file. */
 const CONFIGURATIONS = {
-  "docs/operate/set-up/operating.md": (port: number, upstream: string) =>
+  "docs/operate/set-up/behind-a-proxy.md": (port: number, upstream: string) =>
     placed(OPERATING.code, port, upstream),
   "examples/cluster/nginx.conf": (port: number, upstream: string) =>
     textOf("examples/cluster/nginx.conf")

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { createSignInService } from "../../lib/index.ts";
 import { BACKCHANNEL_FAILURES, type ServiceEvents } from "../../core/events.ts";
-import { tableAfter } from "../examples/documents.ts";
+import { tableAfter, textOf } from "../examples/documents.ts";
 import { bodyOf, bytesPeer, httpPeer, type Peer, tcpPeer } from "../notifier/peers.ts";
 import type { Pause } from "../../provider/sessions/backchannel-logout.ts";
 import { clientAt } from "./clients.ts";
@@ -209,11 +209,12 @@ describe("a back-channel logout", () => {
   });
 
   it("has the documented events, labels and reasons [D-BACKCHANNEL-1]", () => {
-    const reasons = tableAfter("docs/operate/set-up/operating.md", "Each process counts what it sends.").map(
+    const page = "docs/connect/sign-in/sign-users-out.md";
+    const reasons = tableAfter(page, "`sign_in_backchannel_logouts_total` have a reason:").map(
       ([word]) => word,
     );
     expect(reasons).toEqual([...BACKCHANNEL_FAILURES]);
-    const events = tableAfter("docs/operate/set-up/operating.md", "`service.events`:").map(([name]) => name);
+    const events = [...textOf(page).matchAll(/`(backchannel\.\w+)`/gu)].map(([, name]) => name);
     const known: readonly (keyof ServiceEvents)[] = ["backchannel.delivered", "backchannel.failed"];
     expect(events).toEqual(known);
   });
