@@ -79,6 +79,11 @@ async function signsIn(page: Page, password: string): Promise<void> {
 
 const CALLBACK = "http://localhost:3001/callback";
 const AUTHORIZE = "http://localhost:3000/oauth2/authorize?client_id=news&response_type=code&state=abc";
+/** The same request to the two deployments. */
+const BOTH = [
+  AUTHORIZE,
+  `${AUTHORIZE.replace("/oauth2", "/openid/oauth2")}&scope=openid&redirect_uri=${CALLBACK}`,
+];
 
 /** A service in the folder of the first hour, with Ada. @param more for its configuration. */
 async function firstHour(more: (config: Json) => Json): Promise<void> {
@@ -129,6 +134,28 @@ describe("docs/embed/mount.md", () => {
     const ours = await fetch(reader.filled("http://localhost:3000/auth/oauth2/authorize"));
     expect(ours.status).toBe(400);
   });
+
+  it.each([
+    ["without koa-mount", "main.mts", / koa-mount/, /Cannot find package 'koa-mount'/],
+    ["in a file that is no module", "main.ts", /^$/, /outside a module|ERR_/],
+  ])("would not run %s, which this test sees", async (_how, file, removed, message) => {
+    reader.save(namedBlock("embed-in-koa"), file);
+    const { code } = namedBlock("start-the-embedded-service");
+    const typed = code.replace(removed, "").replace("main.mts", file);
+    await expect(reader.type(typed)).rejects.toThrow(message);
+  });
+});
+
+describe("docs/notifications/receive.md", () => {
+  it("has a receiver that starts in an empty folder, and refuses what is not signed", async () => {
+    reader.save(namedBlock("receive-with-koa"));
+    await typeAndServe(namedBlock("start-the-receiver"), /ready/);
+    const unsigned = await fetch(reader.filled("http://localhost:3000/notify"), {
+      method: "POST",
+      body: "{}",
+    });
+    expect(unsigned.status).toBe(401);
+  });
 });
 
 describe("docs/customize/own-sign-in-page.md", () => {
@@ -136,8 +163,7 @@ describe("docs/customize/own-sign-in-page.md", () => {
     reader.save(namedBlock("login.html"));
     reader.save(namedBlock("server.mjs"));
     await typeAndServe(namedBlock("start-your-page"), /listening/);
-    const openid = `${AUTHORIZE.replace("/oauth2", "/openid/oauth2")}&scope=openid&redirect_uri=${CALLBACK}`;
-    for (const address of [AUTHORIZE, openid]) {
+    for (const address of BOTH) {
       const page = await open(address);
       await page.getByRole("heading", { name: "Sign in" }).waitFor();
       expect(new URL(page.url()).pathname).toBe("/login");
@@ -159,9 +185,11 @@ describe("docs/customize/replace-views.md", () => {
       interactions: { ...(config["interactions"] as object), ...interactions },
     }));
     await reader.type(REGISTER);
-    const page = await open(AUTHORIZE);
-    await page.locator('img[src="/static/logo.svg"]').waitFor({ state: "attached" });
-    await signsIn(page, "lovelace-1843");
+    for (const address of BOTH) {
+      const page = await open(address);
+      await page.locator('img[src="/static/logo.svg"]').waitFor({ state: "attached" });
+      await signsIn(page, "lovelace-1843");
+    }
   });
 });
 
