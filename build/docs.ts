@@ -8,6 +8,7 @@ import { withOneCompiler } from "./comments.ts";
 import { configurationPage, configurationPages, configurationSchemaFile, seedPage } from "./configuration.ts";
 import { eventsPage, eventsSchemaFile } from "./events.ts";
 import { formatsFile, upgradingPage } from "./formats.ts";
+import { mailsPage } from "./mails.ts";
 import { openapiPage } from "./openapi.ts";
 import { operationTexts } from "./operations.ts";
 import { claimsPage, endpointsPage, errorsPage } from "./protocol.ts";
@@ -23,6 +24,7 @@ import {
   scalePage,
   tokensPage,
 } from "./tables.ts";
+import { viewsPage } from "./views.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -48,6 +50,7 @@ export const pages: readonly Page[] = [
   formatsFile,
   kindsPage,
   limitsPage,
+  mailsPage,
   metricsPage,
   openapiPage,
   personalDataPage,
@@ -55,6 +58,7 @@ export const pages: readonly Page[] = [
   tokensPage,
   seedPage,
   upgradingPage,
+  viewsPage,
 ];
 
 /** All folders with nothing but generated files. */

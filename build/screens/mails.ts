@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { createMessages } from "../../accounts/people/messages.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
+import type { MailMessage } from "../../config/mail.ts";
 import { readConfiguration } from "../../config/read.ts";
 import type { MailKind, NewMail } from "../../records/people/mail-kinds.ts";
 import { ADA, NOW } from "../../interactions/samples/sample.ts";
@@ -35,6 +36,7 @@ const MAILS: readonly (readonly [name: string, kind: MailKind, params: NewMail["
   ["sign-in-code", "sign-in-code", { code: WITH_CODE.code, client: "News", ...ASKED_FROM }],
   ["no-sign-in-code", "sign-in-code", { code: "", client: "News", network: ASKED_FROM.network }],
   ["first-identity", "confirm-identity", { code: WITH_CODE.code, client: "News", provider: "Google" }],
+  ["invitation", "invitation", { link: WITH_CODE.link, until: String(NOW + 7 * 86_400_000) }],
   ["first-app-added", "factors-changed", { change: "app-added", link: WITH_CODE.link }],
   ["passkey-added", "factors-changed", { change: "passkey-added" }],
   ["linked", "identity-linked", { provider: "google", address: "ada@gmail.com", link: WITH_CODE.link }],
@@ -63,8 +65,12 @@ export function mailScreens(interactions: SignInServiceConfig["interactions"]): 
   return [...shown(interactions), ...(first === undefined ? [] : [{ ...first, name: "mail-own-look" }])];
 }
 
-/** Mails with their pictures inside the HTML, as a mail program shows them. */
-function shown(interactions: SignInServiceConfig["interactions"]): readonly Screen[] {
+/** Each mail, as it is sent in a language. */
+export function sampleMails(interactions: SignInServiceConfig["interactions"] = {}): readonly {
+  readonly name: string;
+  readonly kind: MailKind;
+  readonly render: (locale: string) => MailMessage;
+}[] {
   const render = createMessages(
     readConfiguration({
       deployments: { openid: { url: "http://127.0.0.1:3000" } },
@@ -73,16 +79,26 @@ function shown(interactions: SignInServiceConfig["interactions"]): readonly Scre
     }),
   );
   return MAILS.map(([name, kind, params]) => ({
-    name: `mail-${name}`,
-    html({ locale }) {
-      const { html, attachments = [] } = render("1", {
+    name,
+    kind,
+    render: (locale) =>
+      render("1", {
         kind,
         to: ADA,
         locale,
         deployment: "openid",
         params: { at: String(NOW), ...params },
         expiresAt: NOW,
-      });
+      }),
+  }));
+}
+
+/** Mails with their pictures inside the HTML, as a mail program shows them. */
+function shown(interactions: SignInServiceConfig["interactions"]): readonly Screen[] {
+  return sampleMails(interactions).map(({ name, render }) => ({
+    name: `mail-${name}`,
+    html({ locale }) {
+      const { html, attachments = [] } = render(locale);
       return attachments.reduce(
         (before, { cid, contentType, content }) =>
           before.replace(

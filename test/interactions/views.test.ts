@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { localeFile, LOCALES, pagesWith, SOURCES, viewsFolder } from "./every-page.ts";
 import { sampleStep } from "../../interactions/samples/steps.ts";
 import { STEP_NAMES } from "../../interactions/steps/running-sign-in.ts";
+import { viewsPage, viewsWritten } from "../../build/views.ts";
 import { loggedOutPage } from "../../interactions/answers.ts";
 import { stepPage } from "../../interactions/steps/views.ts";
 import { readTexts } from "../../core/texts.ts";
@@ -187,6 +188,19 @@ describe("docs/reference/views.md", () => {
       return variables.filter((variable) => !text.includes(`\`${variable}`));
     });
     expect(missing).toEqual([]);
+  });
+
+  it("says for each view what it reads, and nothing that it doesn't read [D-DOC-140]", () => {
+    // The page is written from what the code of each view reads: see the check of `npm run docs`.
+    expect(viewsPage.generate()).toBe(text);
+    const changed = (from: string, to: string): (() => unknown) => {
+      expect(text).toContain(from);
+      return () => viewsWritten(text.replace(from, to));
+    };
+    expect(changed("Variables: `asked`", "Variables: `planted`")).toThrow("email-code.ejs: planted");
+    expect(changed("- `cameBack`", "- `other`")).toThrow("other");
+    expect(changed("| `fields` |", "| `planted` |")).toThrow("reauthenticate.ejs: fields");
+    expect(changed("### login.ejs", "### planted.ejs")).toThrow("there is no view planted.ejs");
   });
 });
 
