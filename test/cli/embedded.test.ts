@@ -1,4 +1,4 @@
-/** The keys that docs/embed/mount.md lists are all that the command line needs beside a service that is configured in code. */
+/** The keys that docs/embed/command-line.md lists are all that the command line needs beside a service that is configured in code. */
 import { createServer } from "node:http";
 import { chmodSync, writeFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
@@ -30,7 +30,7 @@ const CONFIG = {
 } satisfies SignInServiceConfig;
 
 /** The keys in the first column of the table. */
-const KEYS = tableAfter("docs/embed/mount.md", "with the values of your code:\n\n")
+const KEYS = tableAfter("docs/embed/command-line.md", "with the values of your code:\n\n")
   .map(([names = "", why = ""]) => [names, /also (\S+)/u.exec(why)?.[1] ?? ""].join(", "))
   .flatMap((names) => names.split(", "))
   .filter((name) => name !== "");

@@ -125,14 +125,15 @@ describe("README.md", () => {
   });
 });
 
-describe("docs/embed/mount.md", () => {
-  it("has a program that runs in an empty folder", async () => {
+describe("docs/start/embed-in-koa.md", () => {
+  it("has a program that runs in an empty folder, beside a page of its own, and signs in", async () => {
     reader.save(namedBlock("embed-in-koa"));
     await typeAndServe(namedBlock("start-the-embedded-service"), /ready/);
     const page = await open("http://localhost:3000/");
     await page.getByText("my own page").waitFor();
-    const ours = await fetch(reader.filled("http://localhost:3000/auth/oauth2/authorize"));
-    expect(ours.status).toBe(400);
+    const account = await open("http://localhost:3000/auth/account");
+    await enter(account, "lovelace-1843");
+    await account.getByText("ada@example.com").first().waitFor();
   });
 
   it.each([
