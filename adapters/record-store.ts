@@ -151,7 +151,8 @@ export interface RecordStore {
   /** @throws ConditionFailed when an expectation does not hold; nothing is written. */
   commit(change: Commit): Promise<void>;
   /**
-   * The next number of a counter, which starts at 1: larger than all before, and never returned twice.
+   * The next number of a counter, which starts at 1: larger than all before, and never returned twice. When the store can have lost
+   * the last numbers, because a standby was promoted, it is larger by {@link COUNTERS_AHEAD}.
    * @param atLeast moves the counter forward to this number.
    */
   next(counter: string, atLeast?: number): Promise<number>;
@@ -214,6 +215,9 @@ function checkRecord({ kind, index = [], parent, expiresAt }: RecordData): void 
     last = name;
   }
 }
+
+/** How far a counter moves when numbers may have been given out that its storage does not have. */
+export const COUNTERS_AHEAD = 1_000_000;
 
 /** For backends: checks a commit against the rules of the contract. @throws TypeError */
 export function checkCommit({ id, deadline, expect = [], put = [], remove = [] }: Commit): void {

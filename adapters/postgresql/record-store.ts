@@ -7,6 +7,7 @@ import { batchReads } from "../read-batches.ts";
 import {
   checkCommit,
   type Commit,
+  COUNTERS_AHEAD,
   type DataCopy,
   type Found,
   type Page,
@@ -189,6 +190,7 @@ class PostgresStore implements RecordStore {
   /** The announced kinds that have changed since the last announcement. */
   readonly #changed = new Set<string>();
   #isAnnouncing = false;
+  #tellsTimeline = false;
   /** Absent without a session, which is what listens. */
   readonly watch?: NonNullable<RecordStore["watch"]>;
 
@@ -356,7 +358,9 @@ class PostgresStore implements RecordStore {
   }
 
   async next(counter: string, atLeast = 1): Promise<number> {
-    const [row] = await this.#query<{ value: string }>(NEXT, [counter, atLeast]);
+    this.#tellsTimeline ||= (await this.#cluster()) !== undefined;
+    const values = [counter, atLeast, COUNTERS_AHEAD, this.#tellsTimeline];
+    const [row] = await this.#query<{ value: string }>(NEXT, values);
     return Number(row?.value);
   }
 

@@ -366,12 +366,24 @@ SELECT d.oid || '-' || 'sign_in_records'::regclass::oid AS id FROM pg_database A
 
 export const CLUSTER: Statement = { name: "sign-in-cluster", text: HISTORY };
 
+/**
+ * Parameters: the name, the least, how far ahead, whether the server tells its timeline. A standby that was promoted may lack the
+ * numbers that were given out last. So the timeline is noted beside the counter, in the same statement: nothing comes between.
+ */
 export const NEXT: Statement = withFunction(
   "sign-in-next",
-  { parameters: ["text", "bigint"], columns: "value bigint" },
+  { parameters: ["text", "bigint", "bigint", "boolean"], columns: "value bigint" },
   `
-INSERT INTO sign_in_counters (name, value) VALUES ($1, $2)
-ON CONFLICT (name) DO UPDATE SET value = greatest(sign_in_counters.value + 1, $2) RETURNING value`,
+WITH promoted AS (
+  INSERT INTO sign_in_counters AS noted (name, value)
+  SELECT $1 || ' timeline', ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint WHERE $4
+  ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE noted.value <> excluded.value
+  RETURNING xmax <> 0 AS is_another
+)
+INSERT INTO sign_in_counters AS counter (name, value) VALUES ($1, $2)
+ON CONFLICT (name) DO UPDATE SET value = greatest(
+  counter.value + 1 + CASE WHEN EXISTS (SELECT FROM promoted WHERE is_another) THEN $3 ELSE 0 END, $2
+) RETURNING counter.value`,
 );
 
 const SWEEP_PARAMETERS = ["double precision", "integer"];

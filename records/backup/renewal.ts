@@ -4,7 +4,7 @@
  * `storage restored` and `storage promoted` to a storage that services may use meanwhile. `keys reset --lost` does the same with a storage whose
  * secrets are lost (`afterReset`): what nobody can open any more goes.
  */
-import type { RecordData } from "../../adapters/record-store.ts";
+import { COUNTERS_AHEAD, type RecordData } from "../../adapters/record-store.ts";
 import { KINDS } from "../all-kinds.ts";
 import type { AuditEvent, AuditStore } from "../audit/audit-event.ts";
 import type { DeliveryStore } from "../deliveries/delivery.ts";
@@ -23,9 +23,6 @@ import {
   type SigningKeyStore,
 } from "../signing-key-store.ts";
 import type { StorageWatch } from "../storage-identity.ts";
-
-/** How far the counter of `user_id` moves: it has given out numbers since. */
-export const USER_IDS_AHEAD = 1_000_000;
 
 /** The counter of `user_id`. */
 export const USER_IDS: string = USER_ID.declaration.counter ?? "";
@@ -165,7 +162,7 @@ export function createRenewals({
       });
       if (!isReset) {
         const last = await records.store.next(USER_IDS);
-        await records.store.next(USER_IDS, last + USER_IDS_AHEAD);
+        await records.store.next(USER_IDS, last + COUNTERS_AHEAD);
       }
       await beforeEnd?.();
       const detail = { ...event.detail, ...(since !== null && { since }) };

@@ -3,7 +3,7 @@
  * `renewal.ts`.
  */
 import type { FileHandle } from "node:fs/promises";
-import type { RecordData } from "../../adapters/record-store.ts";
+import { COUNTERS_AHEAD, type RecordData } from "../../adapters/record-store.ts";
 import type { FileFiller } from "../../adapters/sqlite/whole-file.ts";
 import type { Clock } from "../../core/clock.ts";
 import { SignInError } from "../../core/errors.ts";
@@ -22,15 +22,7 @@ import { SIGNING_KEY, SIGNING_KEY_SET, type SigningKeyRecord } from "../signing-
 import { restoredIdentity, STORAGE_IDENTITY, type StorageIdentity } from "../storage-identity.ts";
 import type { BackupEnd, BackupRecord, BackupStart } from "./backup.ts";
 import { readLines } from "./encrypted-lines.ts";
-import {
-  heldReceiver,
-  KEYS,
-  type MakeSigningKeys,
-  receiverOf,
-  renewedKeys,
-  USER_IDS,
-  USER_IDS_AHEAD,
-} from "./renewal.ts";
+import { heldReceiver, KEYS, type MakeSigningKeys, receiverOf, renewedKeys, USER_IDS } from "./renewal.ts";
 
 const wrong = (): SignInError =>
   new SignInError("invalid_backup", "the backup was made by another version of this service");
@@ -162,7 +154,7 @@ export async function restoreBackup(
     now,
     onStart({ counters }) {
       for (const [name, value] of Object.entries({ [USER_IDS]: 0, ...counters }))
-        filler.count(name, name === USER_IDS ? value + USER_IDS_AHEAD : value);
+        filler.count(name, name === USER_IDS ? value + COUNTERS_AHEAD : value);
     },
     onRecord(kind, record) {
       const { value } = record;

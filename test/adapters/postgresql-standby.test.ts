@@ -192,13 +192,15 @@ describe("a primary that is replaced while it lives", () => {
     await expect(has(old, url, "after")).resolves.toBe(false);
   }, 60_000);
 
-  it("and is not: every process leaves it, and none goes back to it, though it stands first and answers; doctor reports both [D-PG-3, D-PG-4]", async () => {
+  it("and is not: every process leaves it, and none goes back to it, though it stands first and answers; doctor reports both; no number is given twice [D-PG-3, D-PG-4, D-PG-20]", async () => {
     await pair.rejoin();
     const url = await pair.newDatabase();
     const warnings: string[] = [];
     const store = await open(url, warnings);
     await put(store, "before");
+    await expect(store.next("number")).resolves.toBe(1);
     await pair.cutOff();
+    await expect(store.next("number")).resolves.toBe(2);
     const old = pair.primary;
     pair.promote();
     // Whoever is connected to the old one learns of the new one when it asks all hosts.
@@ -209,6 +211,11 @@ describe("a primary that is replaced while it lives", () => {
     const late = await open(url);
     await put(late, "late");
     await expect(has(pair.primary, url, "late")).resolves.toBe(true);
+    // The new one does not know what the old one has given out.
+    const numbers = await Promise.all([late, late, store, store].map((each) => each.next("number")));
+    expect(numbers.map((number) => number - 1_000_000).toSorted((one, other) => one - other)).toEqual([
+      2, 3, 4, 5,
+    ]);
 
     const file = join(newFolder(), "sign-in.json");
     const secrets = [randomBytes(32).toString("base64")];
