@@ -1,3 +1,3 @@
-/** How often a test repeats what depends on chance: a few times, or many times in `npm run test:all`. */
-export const rounds = (usual: number, thorough: number): number =>
+/** How often a test repeats what depends on chance, or how it does it: cheaply, or thoroughly in `npm run test:all`. */
+export const rounds = <T = number>(usual: T, thorough: T): T =>
   process.env["TEST_ROUNDS"] === "all" ? thorough : usual;

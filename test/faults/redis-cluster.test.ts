@@ -4,6 +4,7 @@ import * as runner from "@jest/globals";
 import { openRedis } from "../../adapters/redis/record-store.ts";
 import { doctor, write } from "../cli/doctor-stage.ts";
 import { closing } from "../closing.ts";
+import { rounds } from "../rounds.ts";
 import { openCluster, type RedisNode } from "../servers/redis-group.ts";
 import { describeStorage } from "../../testing/storage/suite.ts";
 
@@ -14,6 +15,9 @@ import { openStage, type Stage } from "./stage.ts";
 const { beforeAll, describe, expect, it, jest } = runner;
 
 jest.setTimeout(60_000);
+
+/** An operator's tool moves up to 5,461 slots before it comes to this one. */
+const MOVES_WITH = rounds<"MIGRATE" | "reshard">("MIGRATE", "reshard");
 
 let group: Awaited<ReturnType<typeof openCluster>>;
 
@@ -52,9 +56,9 @@ describe("a service", () => {
     const from = await group.ofSlot(slot);
     const to = (await group.primaries()).find((node) => node !== from)!;
     await throughFault(stage, async () => {
-      await group.move(slot, from, to);
+      await (MOVES_WITH === "MIGRATE" ? group.move(slot, from, to) : group.reshard(slot));
     });
-    expect(await group.ofSlot(slot)).toBe(to);
+    expect(await group.ofSlot(slot)).not.toBe(from);
   });
 
   it("refuses what it is asked while its keys are on two nodes, and writes none of it [D-REDIS-3]", async () => {

@@ -194,6 +194,8 @@ export async function openCluster({ secured = false }: GroupOptions = {}): Promi
     beginMove(slot: number, from: RedisNode, to: RedisNode): Promise<void>;
     /** Moves a slot with all its keys. */
     move(slot: number, from: RedisNode, to: RedisNode): Promise<void>;
+    /** Moves a slot with `redis-cli --cluster reshard`, and all slots before it of the same primary. */
+    reshard(slot: number): Promise<void>;
   }
 > {
   const folder = mkdtempSync(join(tmpdir(), "sign-in-redis-cluster-"));
@@ -269,9 +271,31 @@ export async function openCluster({ secured = false }: GroupOptions = {}): Promi
       }
       for (const node of [to, from]) await set(node, slot, "NODE", await idOf(to));
     }
-    const primaries = async (): Promise<readonly RedisNode[]> => [
-      ...new Set(await Promise.all([0, 8_000, 16_383].map((slot) => ofSlot(slot)))),
-    ];
+    async function primaries(): Promise<readonly RedisNode[]> {
+      const slots = await nodes[0]!.client.cluster("SLOTS");
+      const owners = new Set(slots.map(([, , owner]) => owner?.[1]));
+      return nodes.filter((node) => owners.has(node.port));
+    }
+    async function reshard(slot: number): Promise<void> {
+      const from = await ofSlot(slot);
+      const to = (await primaries()).find((node) => node !== from)!;
+      const ranges = (await from.client.cluster("SLOTS")).filter(([, , owner]) => owner?.[1] === from.port);
+      const upTo = ranges.map(([first, last]) => Math.max(0, Math.min(last, slot) - first + 1));
+      await promisify(execFile)("redis-cli", [
+        "--cluster",
+        "reshard",
+        `127.0.0.1:${from.port}`,
+        "--cluster-from",
+        await idOf(from),
+        "--cluster-to",
+        await idOf(to),
+        "--cluster-slots",
+        String(upTo.reduce((all, each) => all + each, 0)),
+        "--cluster-yes",
+        ...(tls?.flags ?? []),
+      ]);
+      await until(async () => (await ofSlot(slot)) === to);
+    }
     const [scheme, query] = tls === undefined ? ["redis", ""] : ["rediss", `?${tls.parameters}`];
     const urlOf = ({ username, password }: typeof QUEUE): string =>
       `${scheme}+cluster://${secured ? `${username}:${password}@` : ""}${hosts.join()}${query}`;
@@ -287,6 +311,7 @@ export async function openCluster({ secured = false }: GroupOptions = {}): Promi
       },
       beginMove,
       move,
+      reshard,
       close,
     };
   } catch (error) {

@@ -64,7 +64,7 @@ export function documentedRights(): Readonly<
     artifacts: rules(redis, /^ACL SETUSER sign-in on >password (.+)$/mu),
     cluster: rules(redis, /`(\+cluster\|[^`]+)`/u),
     sentinel: rules(redis, /`(\+@connection \+sentinel[^`]+)`/u),
-    queue: rules("notifications/operating.md", /^\| Rights of an ACL user \| `([^`]+)`/mu),
+    queue: rules("operate/set-up/workers.md", /^\| Rights of an ACL user \| `([^`]+)`/mu),
   };
 }
 

@@ -16,11 +16,14 @@ export interface Order {
 export interface Answer {
   readonly number: number;
   readonly outcome: Outcome;
+  /** In milliseconds since the epoch. */
+  readonly at: number;
 }
 
 /** Carries out an order and sends the outcome. */
 export async function answer({ accounts }: SignInService, { number, change }: Order): Promise<void> {
-  const message: Answer = { number, outcome: await carryOut(accounts, change) };
+  const outcome = await carryOut(accounts, change);
+  const message: Answer = { number, outcome, at: Date.now() };
   process.send?.(message);
 }
 

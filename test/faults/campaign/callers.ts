@@ -57,10 +57,11 @@ export class Callers {
     return this.entries.length - this.#pending.size;
   }
 
-  answered({ number, outcome }: Answer): void {
+  answered({ number, outcome, at }: Answer): void {
     const pending = this.#pending.get(number);
     if (pending === undefined) return;
     pending.entry.outcome = outcome;
+    pending.entry.answeredAt = at;
     pending.person.learn(pending.entry.change, outcome);
     const { most, from } = this.#allowanceOf(pending.app);
     const isFault = outcome.kind === "failed";
@@ -124,7 +125,7 @@ export class Callers {
     const number = this.entries.length;
     const change = person.next(number);
     // Recorded before it is sent.
-    const entry: Entry = { change, outcome: undefined };
+    const entry: Entry = { change, outcome: undefined, askedAt: Date.now() };
     this.entries.push(entry);
     this.#pending.set(number, { person, entry, app });
     const own = this.#atMember.get(app) ?? new Set();

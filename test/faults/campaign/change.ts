@@ -20,7 +20,7 @@ export type Change =
   | { readonly kind: "delete"; readonly sub: string };
 
 /** What the caller learns about the account. */
-export type Known = Pick<Account, "sub" | "portal" | "services">;
+export type Known = Pick<Account, "sub" | "user_id" | "portal" | "services">;
 
 /**
  * What the caller learns. `done`: `changed` if the call says so. `refused`: a condition does not hold, and nothing was
@@ -36,7 +36,7 @@ type Accounts = SignInService["accounts"];
 /** Expected refusals, because other callers change the same accounts. */
 const REFUSALS: ReadonlySet<string> = new Set(["name_taken", "not_found", "already_exists"]);
 
-const known = ({ sub, portal, services }: Account): Known => ({ sub, portal, services });
+const known = ({ sub, user_id, portal, services }: Account): Known => ({ sub, user_id, portal, services });
 
 async function carriedOut(accounts: Accounts, change: Change): Promise<Outcome> {
   if (change.kind === "delete") {

@@ -5,6 +5,11 @@ import { SignInError } from "../../../core/errors.ts";
 /** Exit code of a process that failed to start because Redis or the storage was unavailable. This is not a crash. */
 export const NOT_NOW = 75;
 
+/** The storage answers nothing, or `storage promoted` has not finished. */
+const isPassing = (error: unknown): boolean =>
+  error instanceof SignInError &&
+  (error.code === "storage_unavailable" || error.message.includes("`storage promoted` again"));
+
 /** What the process does until SIGTERM. */
 export interface Work {
   close(): Promise<void>;
@@ -32,6 +37,6 @@ export async function live(begin: () => Promise<Work>): Promise<void> {
     flushCompileCache();
   } catch (error) {
     console.error(error);
-    process.exit(error instanceof SignInError && error.code === "storage_unavailable" ? NOT_NOW : 1);
+    process.exit(isPassing(error) ? NOT_NOW : 1);
   }
 }

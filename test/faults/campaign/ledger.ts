@@ -4,11 +4,15 @@
  */
 import type { Change, Outcome } from "./change.ts";
 import type { AccountState, Committed } from "./journal.ts";
+import type { Loss } from "./server.ts";
 
 /** One change. Without an outcome the process was killed before it answered. */
 export interface Entry {
   readonly change: Change;
   outcome: Outcome | undefined;
+  /** In milliseconds since the epoch. */
+  readonly askedAt: number;
+  answeredAt?: number;
 }
 
 /** Counts of changes. */
@@ -23,6 +27,11 @@ export interface ChangeCounts {
   readonly refused: number;
   /** Acknowledged, and not committed. */
   readonly forgotten: number;
+  /**
+   * The same, while the standby received nothing that then took over. What follows a commit, such as ending the sessions of a
+   * deleted account, may wait for the standby, so the answer may come later.
+   */
+  readonly lostWithPrimary: number;
   /** Committed, although nobody requested it or the response was a refusal. */
   readonly unasked: number;
   /** Faults that no caller should see, such as a bug. */
@@ -70,19 +79,26 @@ function traceOfCommitted({ before, after }: Committed): string {
  */
 interface Bounds {
   least: number;
+  /** Of these, those that were acknowledged while the standby received nothing. */
+  behind: number;
   /** How often the answer left no doubt. */
   answered: number;
   most: number;
 }
 
-function boundsOf(entries: readonly Entry[]): Map<string, Bounds> {
+const NEVER: Bounds = { least: 0, behind: 0, answered: 0, most: 0 };
+
+function boundsOf(entries: readonly Entry[], losses: readonly Loss[]): Map<string, Bounds> {
   const bounds = new Map<string, Bounds>();
-  for (const { change, outcome } of entries) {
+  for (const { change, outcome, askedAt, answeredAt = 0 } of entries) {
     const trace = traceOf(change);
-    const known = bounds.get(trace) ?? { least: 0, answered: 0, most: 0 };
+    const known = bounds.get(trace) ?? { ...NEVER };
     bounds.set(trace, known);
     const done = outcome?.kind === "done" && outcome.changed !== false;
-    if (done && outcome.changed === true) known.least += 1;
+    if (done && outcome.changed === true) {
+      known.least += 1;
+      if (losses.some(({ from, to }) => answeredAt >= from && askedAt <= to)) known.behind += 1;
+    }
     if (done) known.answered += 1;
     if (done || isOpen(outcome)) known.most += 1;
   }
@@ -95,17 +111,24 @@ const isOpen = (outcome: Outcome | undefined): boolean => outcome === undefined 
 const ALLOWED = "storage_unavailable";
 
 /** Compares the requested changes and their answers with what was committed. */
-export function audit(entries: readonly Entry[], committed: readonly Committed[]): Audit {
-  const bounds = boundsOf(entries);
+export function audit(
+  entries: readonly Entry[],
+  committed: readonly Committed[],
+  losses: readonly Loss[] = [],
+): Audit {
+  const bounds = boundsOf(entries, losses);
   const found = Map.groupBy(committed.map(traceOfCommitted), (trace) => trace);
   const problems: string[] = [];
-  let [forgotten, unasked, unansweredCommitted] = [0, 0, 0];
+  let [forgotten, lostWithPrimary, unasked, unansweredCommitted] = [0, 0, 0, 0];
   for (const trace of new Set([...bounds.keys(), ...found.keys()])) {
-    const { least, answered, most } = bounds.get(trace) ?? { least: 0, answered: 0, most: 0 };
+    const { least, behind, answered, most } = bounds.get(trace) ?? NEVER;
     const times = found.get(trace)?.length ?? 0;
-    if (times < least) problems.push(`acknowledged, but not committed: ${trace} (${times} of ${least})`);
+    const missing = Math.max(0, least - times);
+    const excused = Math.min(missing, behind);
+    if (missing > excused) problems.push(`acknowledged, but not committed: ${trace} (${times} of ${least})`);
     if (times > most) problems.push(`committed, but not asked for: ${trace} (${times}, at most ${most})`);
-    forgotten += Math.max(0, least - times);
+    forgotten += missing - excused;
+    lostWithPrimary += excused;
     unasked += Math.max(0, times - most);
     unansweredCommitted += Math.max(0, Math.min(times, most) - answered);
   }
@@ -120,9 +143,19 @@ export function audit(entries: readonly Entry[], committed: readonly Committed[]
       unansweredCommitted,
       refused: entries.filter(({ outcome }) => outcome?.kind === "refused").length,
       forgotten,
+      lostWithPrimary,
       unasked,
       surprises: surprises.length,
     },
     problems: [...problems, ...surprises.map((code) => `a change failed with ${code}`)],
   };
+}
+
+/** The accounts whose `user_id` another account has as well. @param given number and `sub`, as often as somebody learned of them. */
+export function givenTwice(given: Iterable<readonly [number: number, sub: string]>): string[] {
+  const owners = new Map<number, Set<string>>();
+  for (const [number, sub] of given) owners.set(number, (owners.get(number) ?? new Set()).add(sub));
+  return [...owners]
+    .filter(([, subs]) => subs.size > 1)
+    .map(([number, subs]) => `user_id ${number} is given twice: ${[...subs].join(" and ")}`);
 }

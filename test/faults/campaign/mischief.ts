@@ -1,10 +1,10 @@
 /** The faults of the processes and servers while accounts are changed. */
 import { setTimeout as pause } from "node:timers/promises";
-import type { OwnRedis } from "../../servers/redis.ts";
 import type { Callers } from "./callers.ts";
 import type { Member } from "./member.ts";
 import type { Random } from "./random.ts";
-import type { StorageServer } from "./storages.ts";
+import type { RedisServer } from "./redis-servers.ts";
+import type { StorageServer } from "./server.ts";
 
 /** Milliseconds between two faults. */
 const BETWEEN_WORKERS = 1000;
@@ -33,7 +33,7 @@ export interface Targets {
   readonly workers: readonly Member[];
   readonly apps: readonly Member[];
   /** The queue, which may lose its data. */
-  readonly redis: OwnRedis | undefined;
+  readonly redis: RedisServer | undefined;
   /** The servers of the storage. */
   readonly servers: readonly StorageServer[];
   readonly callers: Pick<Callers, "inFlight" | "answers">;
@@ -46,7 +46,16 @@ export interface ServerFaults {
   redisFlushes: number;
   storageKills: number;
   storageStops: number;
+  storageMoves: number;
 }
+
+export const NO_FAULTS: Readonly<ServerFaults> = {
+  redisRestarts: 0,
+  redisFlushes: 0,
+  storageKills: 0,
+  storageStops: 0,
+  storageMoves: 0,
+};
 
 /**
  * Kills one worker every second, in turn: each has two seconds, minus the time that it needs to start. On a slower
@@ -82,11 +91,11 @@ async function spoilRedis(
   for (;;) {
     await pause(random.between(...BETWEEN_REDIS), undefined, { signal });
     if (random.chance(0.5)) {
-      await redis.client.flushall();
+      await redis.empty();
       faults.redisFlushes += 1;
       continue;
     }
-    await redis.stop();
+    await redis.kill();
     // Redis comes back even if the campaign ends meanwhile.
     await pause(random.between(...AWAY));
     await redis.start();
@@ -94,7 +103,7 @@ async function spoilRedis(
   }
 }
 
-/** Kills each server in turn, lets it hang, and always brings it back. */
+/** Kills each server in turn, lets it hang or moves its data, and always brings it back. */
 async function strikeServers(
   { servers, callers, random }: Targets,
   faults: ServerFaults,
@@ -111,6 +120,9 @@ async function strikeServers(
       await pause(random.between(...AWAY));
       await server.start();
       faults.storageKills += 1;
+    } else if (server.move !== undefined && faults.storageMoves < faults.storageStops) {
+      await server.move();
+      faults.storageMoves += 1;
     } else {
       server.pause();
       await pause(random.chance(LONG) ? LONG_STILL : random.between(...STILL));
@@ -127,7 +139,7 @@ export interface Mischief {
 }
 
 export function beginMischief(targets: Targets): Mischief {
-  const faults: ServerFaults = { redisRestarts: 0, redisFlushes: 0, storageKills: 0, storageStops: 0 };
+  const faults: ServerFaults = { ...NO_FAULTS };
   const end = new AbortController();
   const { signal } = end;
   const running = [

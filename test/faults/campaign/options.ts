@@ -25,14 +25,16 @@ export const USAGE: string = `npm run test:faults -- [--storage NAME] [--queue K
 
 Changes accounts of ${USERS} users while the processes that change and deliver are killed, the servers of the storage
 are killed and stand still, the Redis of the queue is restarted and emptied, and receivers hang, fail and close
-connections. Then all of them recover, and it is counted what arrived. Ends with 0 when nothing was lost, repeated
-otherwise, out of order or sent to the wrong receiver, and no connection was left behind.
+connections. Meanwhile people sign in, and some of their tokens are revoked. Then all of them recover, and it is counted what
+arrived. Ends with 0 when nothing was lost, repeated otherwise, out of order or sent to the wrong receiver, nothing that had
+ended works, no user_id was given twice, and no connection was left behind. With postgresql+late-standby, the standby that is
+promoted lacks two seconds: what was acknowledged in them may be lost.
 
 --storage  ${STORAGES.join(", ")}; default ${STORAGES[0]}
 --minutes  for everything together; from 1.5, default ${DEFAULT_MINUTES}
 --changes  of accounts for each kind of queue; default ${CHANGES_A_MINUTE} a minute
 --seed     of the random choices; default a new one, which is printed
---queue    ${QUEUES.join(" or ")}; default one after the other
+--queue    ${QUEUES.join(", ")}; default embedded, and then Redis like that of the storage
 --versions ${VERSIONS.join(" or ")}; with two, each process that is killed is replaced by one of the other version,
            whose storage format and functions in PostgreSQL differ; default ${VERSIONS[0]}
 --json     the counts as JSON
@@ -65,12 +67,14 @@ export function readOptions(args: readonly string[]): CampaignOptions | "help" {
     throw new Error(`--${name} must be a number from ${range[0]} to ${range[1]}`);
   };
   const minutes = number("minutes", DEFAULT_MINUTES, [1.5, 600]);
-  const queues = QUEUES.filter((queue) => values.queue === undefined || values.queue === queue);
-  if (queues.length === 0) throw new Error(`--queue must be ${QUEUES.join(" or ")}`);
   const versions = VERSIONS.find((name) => name === values.versions);
   if (versions === undefined) throw new Error(`--versions must be ${VERSIONS.join(" or ")}`);
   const storage = STORAGES.find((name) => name === values.storage);
   if (storage === undefined) throw new Error(`--storage must be one of ${STORAGES.join(", ")}`);
+  const beside = QUEUES.find((queue) => storage.endsWith(`+${queue}`)) ?? "redis";
+  const chosen = values.queue === undefined ? ["embedded", beside] : [values.queue];
+  const queues = QUEUES.filter((queue) => chosen.includes(queue));
+  if (queues.length === 0) throw new Error(`--queue must be one of ${QUEUES.join(", ")}`);
   return {
     storage,
     queues,

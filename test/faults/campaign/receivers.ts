@@ -15,6 +15,8 @@ export interface Arrival {
   readonly body: string;
   /** It was answered with 200. */
   readonly taken: boolean;
+  /** In milliseconds since the epoch. */
+  readonly at: number;
 }
 
 export interface Receivers {
@@ -118,7 +120,7 @@ export async function openReceivers(random: Random): Promise<Receivers> {
         const taken = give(recovered ? "take" : mood(), response);
         const id = String(request.headers["webhook-id"]);
         ids.add(id);
-        arrivals.push({ receiver: name, id, body, taken });
+        arrivals.push({ receiver: name, id, body, taken, at: Date.now() });
       };
       // A request that its killed sender did not finish does not count.
       read().catch(() => undefined);

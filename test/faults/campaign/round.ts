@@ -6,23 +6,24 @@ import { pino } from "pino";
 import type { SignInServiceConfig } from "../../../config/input.ts";
 import { StorageUnavailable } from "../../../core/errors.ts";
 import { createSignInService } from "../../../lib/index.ts";
-import { openOwnRedis, type OwnRedis } from "../../servers/redis.ts";
 import { connectionsOf } from "../../servers/sockets.ts";
 import type { Answer } from "./app.ts";
 import { Callers } from "./callers.ts";
 import { carryOut } from "./change.ts";
 import { putDirectory } from "./directory.ts";
-import { openReader, type Reader } from "./journal.ts";
-import { audit, type ChangeCounts } from "./ledger.ts";
+import { type Committed, openReader, type Reader } from "./journal.ts";
+import { audit, type ChangeCounts, givenTwice } from "./ledger.ts";
 import { Member } from "./member.ts";
-import { beginMischief, type ServerFaults } from "./mischief.ts";
+import { beginMischief, NO_FAULTS, type ServerFaults } from "./mischief.ts";
 import { expectedFrom } from "./oracle.ts";
 import { createRandom } from "./random.ts";
 import { openReceivers, type Receivers } from "./receivers.ts";
-import { type Connected, openPlace, type Place, type StorageKind } from "./storages.ts";
-import { type DeliveryCounts, judge } from "./verdict.ts";
+import { type OpenRedis, REDIS_SERVERS } from "./redis-servers.ts";
+import { openPlace, type Place, type StorageKind } from "./storages.ts";
+import { type DeliveryCounts, judge, numbersIn } from "./verdict.ts";
+import { type VisitCounts, Visitors } from "./visitors.ts";
 
-export const QUEUES = ["embedded", "redis"] as const;
+export const QUEUES = ["embedded", "redis", "sentinel", "cluster"] as const;
 export type QueueKind = (typeof QUEUES)[number];
 
 /** With `two`, each process that is killed is replaced by one of the other version: an upgrade, or the way back. */
@@ -44,7 +45,9 @@ export interface RoundOptions {
 }
 
 /** Everything that a round counts. */
-export interface Counts extends ChangeCounts, DeliveryCounts, Readonly<ServerFaults> {
+export interface Counts extends ChangeCounts, DeliveryCounts, VisitCounts, Readonly<ServerFaults> {
+  /** Numbers that two accounts have. */
+  readonly numbersTwice: number;
   /** Accounts that differ from their last committed change. */
   readonly contradictions: number;
   readonly workerKills: number;
@@ -76,9 +79,6 @@ export interface Progress {
 function sum(members: readonly Member[], key: "kills" | "crashes"): number {
   return members.reduce((all, member) => all + member[key], 0);
 }
-
-/** Connections of a worker to the Redis of the queue. */
-const QUEUE = 3;
 
 const script = (name: string): string => join(import.meta.dirname, name);
 
@@ -115,20 +115,21 @@ export class Round {
   readonly #options: RoundOptions;
   readonly #callers: Callers;
   readonly #receivers: Receivers;
-  readonly #redis: OwnRedis | undefined;
+  readonly #redis: OpenRedis | undefined;
   readonly #place: Place;
   readonly #config: SignInServiceConfig;
   readonly #log: number;
   #reader: Reader | undefined;
+  #visitors: Visitors | undefined;
   #workers: readonly Member[] = [];
   /** A worker that is never killed and lives through every fault of the servers. */
   #steady: Member | undefined;
   #apps: readonly Member[] = [];
-  #faults: Readonly<ServerFaults> = { redisRestarts: 0, redisFlushes: 0, storageKills: 0, storageStops: 0 };
+  #faults: Readonly<ServerFaults> = NO_FAULTS;
 
   private constructor(
     options: RoundOptions,
-    { receivers, redis, place }: { receivers: Receivers; redis: OwnRedis | undefined; place: Place },
+    { receivers, redis, place }: { receivers: Receivers; redis: OpenRedis | undefined; place: Place },
   ) {
     const { seed, queue, users, folder } = options;
     this.#options = options;
@@ -138,7 +139,6 @@ export class Round {
     this.#callers = new Callers({ users, random: createRandom(seed, `changes ${queue}`) });
     this.#log = openSync(join(folder, "processes.log"), "a");
     this.#config = {
-      deployments: { oauth2: { url: "http://127.0.0.1:3999" } },
       ...place.config,
       queue: redis?.url ?? "embedded",
       notifications: notifications(),
@@ -149,10 +149,15 @@ export class Round {
   static async open(options: RoundOptions): Promise<Round> {
     mkdirSync(options.folder, { recursive: true });
     const receivers = await openReceivers(createRandom(options.seed, `receivers ${options.queue}`));
-    const redis = options.queue === "redis" ? await openOwnRedis() : undefined;
+    const redis = await REDIS_SERVERS[options.queue]?.("queue");
     const place = await openPlace(options.storage, options.folder);
     const round = new Round(options, { receivers, redis, place });
-    await round.#populate();
+    try {
+      await round.#populate();
+    } catch (error) {
+      await round.close();
+      throw error;
+    }
     return round;
   }
 
@@ -173,20 +178,23 @@ export class Round {
     const [workers, apps, callers] = [this.#workers, this.#apps, this.#callers];
     const random = createRandom(seed, `faults ${queue}`);
     const { servers } = this.#place;
-    const mischief = beginMischief({ workers, apps, redis: this.#redis, servers, callers, random });
+    const mischief = beginMischief({ workers, apps, redis: this.#redis?.server, servers, callers, random });
     this.#faults = mischief.servers;
     const asking = callers.ask(apps, { count: changes, milliseconds, signal });
     // Reported below. Until then, this keeps a failure from being unhandled.
     asking.catch(() => undefined);
+    const end = new AbortController();
+    const visiting = this.#visitors!.visit(end.signal);
     try {
       await this.#endure(milliseconds);
     } finally {
       await mischief.stop();
+      end.abort();
     }
     // Kills all of them once more in the middle of their work, after the last fault of a server.
     for (const member of [...workers, ...apps]) member.kill();
     this.#receivers.recover();
-    await asking;
+    await Promise.all([asking, visiting]);
   }
 
   /**
@@ -219,14 +227,19 @@ export class Round {
     const badEndings = await this.#end();
     const committed = await this.#read(() => reader.committed());
     const contradictions = await this.#read(() => reader.contradictions());
-    const changes = audit(this.#callers.entries, committed);
+    const { losses } = this.#place;
+    const changes = audit(this.#callers.entries, committed, losses);
     const stored = await this.#read(() => reader.deliveries());
-    const deliveries = judge(expectedFrom(committed), this.#receivers.arrivals, stored);
+    const deliveries = judge(expectedFrom(committed), this.#receivers.arrivals, stored, losses);
+    const visits = await this.#visitors!.check(losses);
+    const twice = givenTwice(this.#numbers(committed));
     const { faults } = this.#receivers;
     return {
       counts: {
         ...changes.counts,
         ...deliveries.counts,
+        ...visits,
+        numbersTwice: twice.length,
         contradictions: contradictions.length,
         workerKills: sum(this.#workers, "kills"),
         appKills: sum(this.#apps, "kills"),
@@ -236,8 +249,29 @@ export class Round {
         tooManyConnections: excess,
         badRequests: faults.length,
       },
-      problems: [...changes.problems, ...contradictions, ...deliveries.problems, ...faults, ...badEndings],
+      problems: [
+        ...changes.problems,
+        ...contradictions,
+        ...twice,
+        ...deliveries.problems,
+        ...faults,
+        ...badEndings,
+      ],
     };
+  }
+
+  /** Every `user_id` with its `sub` that anybody learned: callers, receivers, people, and the storage. */
+  #numbers(committed: readonly Committed[]): [number: number, sub: string][] {
+    const accounts = [
+      ...this.#callers.entries.map(({ outcome }) =>
+        outcome === undefined || outcome.kind === "failed" ? undefined : outcome.account,
+      ),
+      ...committed.flatMap(({ before, after }) => [before, after]),
+    ];
+    const known = accounts.flatMap((account): [number, string][] =>
+      account === undefined ? [] : [[account.user_id, account.sub]],
+    );
+    return [...known, ...numbersIn(this.#receivers.arrivals), ...this.#visitors!.numbers];
   }
 
   async #untilDelivered(reader: Reader): Promise<void> {
@@ -270,6 +304,8 @@ export class Round {
     await Promise.all(this.#members().map((member) => member.destroy()));
     await this.#reader?.close();
     this.#reader = undefined;
+    await this.#visitors?.close();
+    this.#visitors = undefined;
     await this.#receivers.close();
     await this.#redis?.close();
     await this.#place.close();
@@ -277,7 +313,16 @@ export class Round {
   }
 
   async #populate(): Promise<void> {
-    const config = { ...this.#config, queue: "embedded", logger: pino({ level: "silent" }) };
+    const { storage, artifacts, keys } = this.#place.config;
+    const logger = pino({ level: "silent" });
+    // First, because its clients have services of their own under the same keys.
+    this.#visitors = await Visitors.open({
+      storage,
+      keys,
+      logger,
+      ...(artifacts !== undefined && { artifacts }),
+    });
+    const config = { ...this.#config, queue: "embedded", logger };
     const service = await createSignInService(config);
     try {
       await putDirectory(service, (name) => this.#receivers.url(name));
@@ -325,8 +370,7 @@ export class Round {
   /** Counts after a pause in which a lost connection is replaced, and a surplus one would be opened. */
   async #tooManyConnections(): Promise<number> {
     await pause(SETTLED, undefined, { signal: this.#options.signal });
-    const queue = this.#redis && { port: Number(new URL(this.#redis.url).port), most: QUEUE };
-    const places: readonly Connected[] = [...this.#place.servers, ...(queue === undefined ? [] : [queue])];
+    const places = [...this.#place.servers, ...(this.#redis ? [this.#redis.server] : [])];
     const pid = this.#steady?.pid ?? 0;
     const excess = places.map(({ port, most }) => Math.max(0, connectionsOf(pid, port) - most));
     return excess.reduce((all, each) => all + each, 0);

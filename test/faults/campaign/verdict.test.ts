@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import type { AccountState, Committed } from "./journal.ts";
-import { audit, type Entry } from "./ledger.ts";
+import { audit, type Entry, givenTwice } from "./ledger.ts";
 import { expectedFrom } from "./oracle.ts";
 import type { Arrival } from "./receivers.ts";
 import { judge } from "./verdict.ts";
@@ -37,6 +37,7 @@ function arrivalsOf(journal: readonly Committed[]): Arrival[] {
     id: `d${index}`,
     body: shape.replace('"timestamp":"ANY"', `"timestamp":${to}`),
     taken: true,
+    at: 1_000 * to,
   }));
 }
 
@@ -88,6 +89,9 @@ describe("what has to arrive", () => {
   });
 });
 
+/** One that nobody expects. */
+const stray = (at: number): Arrival => ({ ...first, id: `x${at}`, at });
+
 describe("the verdict", () => {
   it("is good when everything arrived", () => {
     const [size, none] = [expected.length, 0];
@@ -98,6 +102,7 @@ describe("the verdict", () => {
         taken: size,
         lost: none,
         unexpected: none,
+        aboutLost: none,
         outOfOrder: none,
         posts: size,
         repeats: none,
@@ -141,6 +146,12 @@ describe("the verdict", () => {
     expect(counted(late)).toMatchObject({ unexpected: 3, lost: 3 });
   });
 
+  it("excuses what was about a change that was lost with the primary, and nothing later", () => {
+    const loss = { from: 101_000, to: 102_000, promoted: 102_100, renewed: 102_500 };
+    const came = [...arrivals, stray(101_500), stray(103_900), stray(100_999), stray(104_001)];
+    expect(judge(expected, came, stored, [loss]).counts).toMatchObject({ aboutLost: 2, unexpected: 2 });
+  });
+
   it("finds what came too early, for each receiver and user by itself", () => {
     const lanes = Map.groupBy(arrivals, ({ receiver }) => receiver);
     expect(counted([...lanes.values()].flat())).toMatchObject({ outOfOrder: 0 });
@@ -162,10 +173,17 @@ describe("the verdict", () => {
 const entry = (kind: "delete" | "unassign", outcome: Entry["outcome"]): Entry => ({
   change: kind === "delete" ? { kind, sub: "a" } : { kind, sub: "a", services: ["1"] },
   outcome,
+  askedAt: 0,
+});
+
+const done = { kind: "done", changed: true, account: undefined } as const;
+const deletedAt = (answeredAt: number): Entry => ({
+  ...entry("delete", done),
+  askedAt: answeredAt - 10,
+  answeredAt,
 });
 
 describe("the ledger", () => {
-  const done = { kind: "done", changed: true, account: undefined } as const;
   const deleted = change(ada, undefined);
   const left = change(ada, { ...ada, services: { "2": null, "3": 33 } });
 
@@ -212,6 +230,7 @@ describe("the ledger", () => {
       unansweredCommitted: 0,
       refused: 0,
       forgotten: 0,
+      lostWithPrimary: 0,
       unasked: 0,
       surprises: 0,
     };
@@ -219,12 +238,47 @@ describe("the ledger", () => {
     expect(audit(entries, journal).counts).toEqual({ ...size, ...none, ...counts });
   });
 
+  it("excuses what was acknowledged while the standby received nothing, and was lost", () => {
+    const losses = [{ from: 1_000, to: 3_000, promoted: 3_100, renewed: 3_500 }];
+    const counts = (...entries: Entry[]): object => audit(entries, [deleted], losses).counts;
+    expect(counts(deletedAt(500), deletedAt(2_000))).toMatchObject({ lostWithPrimary: 1, forgotten: 0 });
+    expect(counts(deletedAt(500), deletedAt(3_011))).toMatchObject({ lostWithPrimary: 0, forgotten: 1 });
+  });
+
+  it("finds a number of two accounts", () => {
+    expect(
+      givenTwice([
+        [1, "a"],
+        [2, "b"],
+        [1, "a"],
+      ]),
+    ).toEqual([]);
+    expect(
+      givenTwice([
+        [1, "a"],
+        [1, "b"],
+      ]),
+    ).toEqual(["user_id 1 is given twice: a and b"]);
+  });
+
   it("knows changes by what they wrote", () => {
     const written = { email: "x@example.com", date_of_birth: "1900-01-02" };
-    const update: Entry = { change: { kind: "update", sub: "a", changes: written }, outcome: done };
-    const assigned: Entry = { change: { kind: "assign", sub: "a", service: "4", number: 9 }, outcome: done };
-    const away: Entry = { change: { kind: "move", sub: "a", portal: null }, outcome: done };
-    const born: Entry = { change: { kind: "create", email: ada.email, portal: null }, outcome: done };
+    const update: Entry = {
+      change: { kind: "update", sub: "a", changes: written },
+      outcome: done,
+      askedAt: 0,
+    };
+    const assigned: Entry = {
+      change: { kind: "assign", sub: "a", service: "4", number: 9 },
+      outcome: done,
+      askedAt: 0,
+    };
+    const away: Entry = { change: { kind: "move", sub: "a", portal: null }, outcome: done, askedAt: 0 };
+    const born: Entry = {
+      change: { kind: "create", email: ada.email, portal: null },
+      outcome: done,
+      askedAt: 0,
+    };
     const entries = [update, assigned, away, born];
     const journal = [
       change(undefined, ada),

@@ -2,6 +2,7 @@
 import type { Stored } from "./journal.ts";
 import { ANY_TIME, type Expected } from "./oracle.ts";
 import type { Arrival } from "./receivers.ts";
+import type { Loss } from "./server.ts";
 
 /** Counts of deliveries. */
 export interface DeliveryCounts {
@@ -13,6 +14,8 @@ export interface DeliveryCounts {
   readonly lost: number;
   /** Deliveries that arrived and that no committed change had to send to this receiver with this body. */
   readonly unexpected: number;
+  /** The same about changes that were lost with the primary, because the standby had received nothing for a while. */
+  readonly aboutLost: number;
   /** First arrivals that came after one that had to come later, for the same receiver and user. */
   readonly outOfOrder: number;
   /** POSTs that arrived in all. */
@@ -25,6 +28,15 @@ export interface DeliveryCounts {
   readonly unfinished: number;
   /** Deliveries that are delivered according to the storage, but that no receiver has accepted. */
   readonly falselyFinished: number;
+}
+
+/** The `user_id` and `sub` that receivers learned. */
+export function numbersIn(arrivals: readonly Arrival[]): [number: number, sub: string][] {
+  return arrivals.map(({ body }) => {
+    const { user_id, user_uuid } = (JSON.parse(body) as { data: { user_id: number; user_uuid: string } })
+      .data;
+    return [user_id, user_uuid];
+  });
 }
 
 export interface Verdict {
@@ -40,16 +52,17 @@ interface Seen {
   readonly sub: string;
   readonly shape: string;
   readonly time: number;
+  readonly at: number;
   taken: boolean;
 }
 
 const TIME = /"timestamp":(\d+)/u;
 
 function seenFrom(arrival: Arrival): Seen {
-  const { id, receiver, body, taken } = arrival;
+  const { id, receiver, body, taken, at } = arrival;
   const sub = /"user_uuid":"([^"]*)"/u.exec(body)?.[1] ?? "";
   const time = Number(TIME.exec(body)?.[1] ?? Number.NaN);
-  return { id, receiver, sub, shape: body.replace(TIME, ANY_TIME), time, taken };
+  return { id, receiver, sub, shape: body.replace(TIME, ANY_TIME), time, at, taken };
 }
 
 /** Deliveries by id in the order of their first arrivals, and what differed when they were repeated. */
@@ -104,10 +117,14 @@ function matchLane(expected: readonly Expected[], seen: readonly Seen[]): Lane {
   return { lost: [...lost, ...open.values()], unexpected, late };
 }
 
+/** A POST may arrive after the primary is gone: it has a second, and the machine may be busy. */
+const UNDER_WAY_MS = 2_000;
+
 export function judge(
   expected: readonly Expected[],
   arrivals: readonly Arrival[],
   stored: readonly Stored[],
+  losses: readonly Loss[] = [],
 ): Verdict {
   const { seen, changed } = firstArrivals(arrivals);
   const due = Map.groupBy(expected, laneOf);
@@ -116,7 +133,13 @@ export function judge(
     matchLane(due.get(lane) ?? [], came.get(lane) ?? []),
   );
   const lost = lanes.flatMap((lane) => lane.lost);
-  const unexpected = lanes.flatMap((lane) => lane.unexpected);
+  const [aboutLost, unexpected] = [true, false].map((isAboutLost) =>
+    lanes
+      .flatMap((lane) => lane.unexpected)
+      .filter(
+        ({ at }) => losses.some(({ from, to }) => at >= from && at <= to + UNDER_WAY_MS) === isAboutLost,
+      ),
+  ) as [Seen[], Seen[]];
   const late = lanes.flatMap((lane) => lane.late);
   const unfinished = stored.filter(({ state }) => state !== "delivered");
   const falsely = stored.filter(({ id, state }) => state === "delivered" && seen.get(id)?.taken !== true);
@@ -126,6 +149,7 @@ export function judge(
       taken: expected.length - lost.length,
       lost: lost.length,
       unexpected: unexpected.length,
+      aboutLost: aboutLost.length,
       outOfOrder: late.length,
       posts: arrivals.length,
       repeats: arrivals.length - seen.size,
