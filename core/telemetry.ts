@@ -52,6 +52,15 @@ interface Hashing {
   readonly seconds: number | undefined;
 }
 
+/** A request that the service sends for one that it answers. */
+interface SentRequest {
+  /** Whom it asks. */
+  readonly whom: "provider" | "client" | "document" | "breach list";
+  readonly method: string;
+  /** Only its host and port are used. Missing if strangers choose it: a host may be the name of a person. */
+  readonly url?: string | URL;
+}
+
 /** What counts events. */
 export interface Counted {
   inc(labels: Labels, value?: number): void;
@@ -73,6 +82,8 @@ export interface Telemetry {
   storeCall(call: StoreCall): void;
   /** As `storeCall`. */
   hashed(timing: Hashing): void;
+  /** Sends a request inside a span of the running request. Outside a request there is none. */
+  sent(request: SentRequest, send: () => Promise<Response>): Promise<Response>;
   /** Starts a trace of its own, whatever caused the delivery. */
   delivery(host: string, port: string | number): DeliverySpan;
   /** Counts for both. */
@@ -108,6 +119,15 @@ function fullName({ name }: MetricDeclaration): string {
 
 function settings({ name, help }: MetricDeclaration): { readonly description: string; unit?: string } {
   return { description: help, ...(name.endsWith("_seconds") && { unit: "s" }) };
+}
+
+/** The code of an error of Node.js or of a guard. `fetch` has that of its connection as the cause of its own. */
+function codeOf(error: unknown): string {
+  const code: unknown = Reflect.get(Object(error), "code");
+  if (typeof code === "string" && /^[A-Z][A-Z\d_]{1,60}$/.test(code)) return code;
+  const { name, cause } = Object(error) as { readonly name?: unknown; readonly cause?: unknown };
+  if (name === "TimeoutError" || name === "AbortError") return "timeout";
+  return cause === undefined ? "failed" : codeOf(cause);
 }
 
 /** Milliseconds since the epoch, in fractions, as spans need them. */
@@ -225,6 +245,29 @@ export async function openTelemetry(onWarning: (text: string) => void): Promise<
         attributes: { "sign_in.hashing.priority": priority, "sign_in.hashing.waited": waited },
         ...(seconds === undefined && { failure: "refused" }),
       }),
+    async sent({ whom, method, url }, send) {
+      const parent = running();
+      if (parent === undefined) return send();
+      const { hostname, port } = url === undefined ? { hostname: undefined, port: "" } : new URL(url);
+      const attributes = {
+        "http.request.method": method,
+        "sign_in.whom": whom,
+        ...(hostname !== undefined && { "server.address": hostname }),
+        ...(port !== "" && { "server.port": Number(port) }),
+      };
+      const span = tracer.startSpan(`${method} ${whom}`, { kind: CLIENT, attributes }, parent);
+      try {
+        const response = await send();
+        span.setAttribute("http.response.status_code", response.status);
+        if (response.status >= 400) fail(span, String(response.status));
+        return response;
+      } catch (error) {
+        fail(span, codeOf(error));
+        throw error;
+      } finally {
+        span.end();
+      }
+    },
     delivery(host, port) {
       const attributes = {
         "http.request.method": "POST",

@@ -113,7 +113,8 @@ export function createPeopleServices(
 function passwordContext({
   configuration,
   outages,
-}: Pick<StorageServices, "configuration" | "outages">): PasswordContext {
+  telemetry,
+}: Pick<StorageServices, "configuration" | "outages" | "telemetry">): PasswordContext {
   const { passwords, profile, interactions, deployments, fetch: ownFetch } = configuration;
   const hosts = [deployments.oauth2, deployments.openid].flatMap((each) =>
     each === undefined ? [] : [each.host, new URL(each.url).hostname],
@@ -127,7 +128,12 @@ function passwordContext({
       createBreachCheck({
         url: breachCheck.url,
         timeoutMs: breachCheck.timeout * 1000,
-        fetch: ownFetch ?? ((target, init) => fetch(target, init)),
+        fetch(target, init) {
+          const send = async (): Promise<Response> => (ownFetch ?? fetch)(target, init);
+          return (
+            telemetry?.sent({ whom: "breach list", method: "GET", url: breachCheck.url }, send) ?? send()
+          );
+        },
         outage: outages("asking whether a new password is known from a breach"),
       }),
   };

@@ -215,7 +215,7 @@ function settings(
       ctx.body = { error, error_description };
       ctx.status = status;
     },
-    fetch: backchannelFetch(configuration),
+    fetch: backchannelFetch(configuration, services.telemetry),
   };
 }
 

@@ -5,9 +5,12 @@ import type { IdentityProvider } from "../config/providers.ts";
 import { guardedFetch, limitedResponse } from "../core/guarded-fetch.ts";
 import { classifyAddress, createAddressRules } from "../core/outbound-addresses.ts";
 import { AddressRefused, createGuardedAgents } from "../core/outbound-agents.ts";
+import type { Telemetry } from "../core/telemetry.ts";
 
 /** What requests to providers depend on. */
-export type OutgoingSettings = Pick<Configuration, "fetch" | "notifications" | "production">;
+export interface OutgoingSettings extends Pick<Configuration, "fetch" | "notifications" | "production"> {
+  readonly telemetry?: Telemetry | undefined;
+}
 
 export interface Outgoing {
   /** Rejects with the reason of the signal, with {@link AddressRefused}, or with an error of Node.js. */
@@ -32,7 +35,7 @@ function privateHosts({ issuer, allowPrivate }: IdentityProvider, production: bo
 
 export function createOutgoing(
   provider: IdentityProvider,
-  { fetch: ownFetch, notifications, production }: OutgoingSettings,
+  { fetch: ownFetch, notifications, production, telemetry }: OutgoingSettings,
 ): Outgoing {
   const allowed = [...notifications.allowedReceivers, ...privateHosts(provider, production)];
   const agents = createGuardedAgents({ rules: createAddressRules(allowed), keep: 0 });
@@ -46,8 +49,11 @@ export function createOutgoing(
         throw new AddressRefused("plain http is only allowed at the host of an issuer that has it");
       signal.throwIfAborted();
       const sent: RequestInit = { ...init, redirect: "manual", signal };
-      if (ownFetch !== undefined) return limitedResponse(await ownFetch(url.href, sent), MAX_ANSWER_BYTES);
-      return guardedFetch(agents, new Request(url, sent), { bytes: MAX_ANSWER_BYTES, beyond: "refuse" });
+      const answer = async (): Promise<Response> =>
+        ownFetch === undefined
+          ? guardedFetch(agents, new Request(url, sent), { bytes: MAX_ANSWER_BYTES, beyond: "refuse" })
+          : limitedResponse(await ownFetch(url.href, sent), MAX_ANSWER_BYTES);
+      return telemetry?.sent({ whom: "provider", method: init.method ?? "GET", url }, answer) ?? answer();
     },
     close: () => agents.close(),
   };

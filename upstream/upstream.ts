@@ -41,8 +41,10 @@ export interface Upstream {
   close(): Promise<void>;
 }
 
-interface UpstreamServices {
-  readonly configuration: OutgoingSettings & { readonly providers: readonly IdentityProvider[] };
+interface UpstreamServices extends Pick<OutgoingSettings, "telemetry"> {
+  readonly configuration: Omit<OutgoingSettings, "telemetry"> & {
+    readonly providers: readonly IdentityProvider[];
+  };
   readonly clock: Clock;
   readonly events: ServiceEmitter;
   readonly logger: Pick<Logger, "warn">;
@@ -53,7 +55,7 @@ export const PROVIDER_TIMEOUT_MS = 9_000;
 
 /** @param timeoutMs for tests. */
 export function createUpstream(
-  { configuration, clock, events, logger }: UpstreamServices,
+  { configuration, clock, events, logger, telemetry }: UpstreamServices,
   timeoutMs: number = PROVIDER_TIMEOUT_MS,
 ): Upstream {
   const { providers } = configuration;
@@ -65,7 +67,7 @@ export function createUpstream(
     if (known !== undefined) return known;
     const provider = providers.find((each) => each.key === key);
     if (provider === undefined) throw new TypeError("key: there is no such provider");
-    const made = createConnection(provider, configuration, clock, timeoutMs);
+    const made = createConnection(provider, { ...configuration, telemetry }, clock, timeoutMs);
     connections.set(key, made);
     return made;
   }

@@ -22,7 +22,7 @@ export const MAX_UNUSED = 10_000;
 /** Copies that are looked at together. */
 const PAGE = 200;
 
-type Services = Pick<AccountServices, "storage" | "events" | "clock" | "limits"> &
+type Services = Pick<AccountServices, "storage" | "events" | "clock" | "limits" | "telemetry"> &
   Pick<AccountServices, "configuration">;
 
 /** What is known of an address. */
@@ -44,12 +44,12 @@ const askedOf = (client: ClientRecord | undefined): Asked =>
   client === undefined ? { kind: "unknown" } : { kind: "client", client };
 
 export function createAsking(
-  { configuration, storage: { records }, events, clock, limits }: Services,
+  { configuration, storage: { records }, events, clock, limits, telemetry }: Services,
   settings: DocumentSettings,
   { isAllowed, keep, end, look }: AskedCopies,
   maxUnused = MAX_UNUSED,
 ): Asking {
-  const fetchDocument = createFetching(configuration, settings);
+  const fetchDocument = createFetching({ ...configuration, telemetry }, settings);
   const note = (url: string, result: ServiceEvents["document.fetched"]["result"]): void =>
     void events.emit("document.fetched", { host: new URL(url).host, result });
   /** One request at a time for an address. */

@@ -4,6 +4,7 @@ import type { DocumentSettings } from "../../config/clients.ts";
 import { guardedFetch, limitedResponse } from "../../core/guarded-fetch.ts";
 import { createGuardedAgents, type GuardedAgentOptions } from "../../core/outbound-agents.ts";
 import { createAddressRules } from "../../core/outbound-addresses.ts";
+import type { Telemetry } from "../../core/telemetry.ts";
 import type { DocumentContent } from "../../records/directory/document-kinds.ts";
 import { DocumentRefused, readDocument, requireKeepable, usableKeys } from "./document.ts";
 
@@ -56,7 +57,10 @@ interface FetchingOptions extends Pick<GuardedAgentOptions, "resolve" | "ca"> {
 
 /** @returns what fetches the document at an address. It rejects with DocumentUnavailable or DocumentRefused. */
 export function createFetching(
-  { fetch: ownFetch }: Pick<Configuration, "fetch">,
+  {
+    fetch: ownFetch,
+    telemetry,
+  }: Pick<Configuration, "fetch"> & { readonly telemetry?: Telemetry | undefined },
   { allow, schemes }: DocumentSettings,
   { timeoutMs = TIMEOUT_MS, ...connecting }: FetchingOptions = {},
 ): (url: string) => Promise<FetchedDocument> {
@@ -69,9 +73,12 @@ export function createFetching(
       redirect: "manual",
       signal,
     };
+    const answer = async (): Promise<Response> =>
+      ownFetch === undefined
+        ? guardedFetch(agents, new Request(url, init), { bytes: MAX_BYTES, beyond: "refuse" })
+        : limitedResponse(await ownFetch(url, init), MAX_BYTES);
     try {
-      if (ownFetch !== undefined) return await limitedResponse(await ownFetch(url, init), MAX_BYTES);
-      return await guardedFetch(agents, new Request(url, init), { bytes: MAX_BYTES, beyond: "refuse" });
+      return await (telemetry?.sent({ whom: "document", method: "GET" }, answer) ?? answer());
     } catch (error) {
       throw new DocumentUnavailable("the document could not be fetched", { cause: error });
     }

@@ -54,7 +54,7 @@ const MAX_APIS = 10;
 
 type Services = Pick<
   AccountServices,
-  "configuration" | "storage" | "events" | "clock" | "cleanup" | "limits"
+  "configuration" | "storage" | "events" | "clock" | "cleanup" | "limits" | "telemetry"
 >;
 
 const originOf = (url: string): string | undefined => (URL.canParse(url) ? new URL(url).origin : undefined);

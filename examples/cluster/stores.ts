@@ -78,6 +78,7 @@ export function redisStore(ports: readonly number[], folder: string): Store {
         return { ...sentinel, args: [...args, "--sentinel"], ready: /Sentinel ID is/ };
       }),
     ],
+    // No `replicas`: with one replica, nothing could be written while that one is down.
     url: `redis+sentinel://${sentinels.map((port) => `127.0.0.1:${port}`).join()}/0?master=main`,
   };
 }

@@ -10,6 +10,7 @@ import type { StoredArtifact } from "../../records/artifacts/artifact.ts";
 import type { BackchannelFailure, ServiceEmitter, ServiceEvents } from "../../core/events.ts";
 import { FairQueue } from "../../core/fair-queue.ts";
 import { guardedFetch } from "../../core/guarded-fetch.ts";
+import type { Telemetry } from "../../core/telemetry.ts";
 import { AddressRefused, createGuardedAgents } from "../../core/outbound-agents.ts";
 import { type AddressRules, createAddressRules } from "../../core/outbound-addresses.ts";
 import { Running } from "../../core/running.ts";
@@ -222,13 +223,25 @@ function hostFetch(send: typeof globalThis.fetch, rules: AddressRules): typeof g
   };
 }
 
-/** `fetch` of oidc-provider: logout tokens obey the address rules of notifications. */
-export function backchannelFetch({ fetch: ownFetch, notifications }: Configuration): typeof globalThis.fetch {
+function untracedFetch({ fetch: ownFetch, notifications }: Configuration): typeof globalThis.fetch {
   const rules = createAddressRules(notifications.allowedReceivers);
   if (ownFetch !== undefined) return hostFetch(ownFetch, rules);
   const agents = createGuardedAgents({ rules, keep: 0 });
   return (target, init) => {
     const { dispatcher: _guard, ...rest } = (init ?? {}) as GuardedInit;
     return guardedFetch(agents, new Request(target, rest), BODY);
+  };
+}
+
+/** `fetch` of oidc-provider: logout tokens obey the address rules of notifications. */
+export function backchannelFetch(
+  configuration: Configuration,
+  telemetry?: Telemetry,
+): typeof globalThis.fetch {
+  const send = untracedFetch(configuration);
+  if (telemetry === undefined) return send;
+  return (target, init) => {
+    const url = target instanceof Request ? target.url : target;
+    return telemetry.sent({ whom: "client", method: init?.method ?? "GET", url }, () => send(target, init));
   };
 }

@@ -6,10 +6,13 @@ import { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } from "@opentelemetry/ap
 import type { ReadableSpan } from "@opentelemetry/sdk-trace";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { COUNTERS, GAUGES, HISTOGRAMS } from "../../core/metric-catalog.ts";
-import { readTraceparent } from "../../core/telemetry.ts";
+import { createFetching } from "../../accounts/documents/fetching.ts";
+import type { Configuration } from "../../config/configuration.ts";
+import { openTelemetry, readTraceparent } from "../../core/telemetry.ts";
+import { backchannelFetch } from "../../provider/sessions/backchannel-logout.ts";
 import { clientAt } from "../flows/clients.ts";
 import { ADA, listen, NEWS, type RunningService, startService } from "../flows/running-service.ts";
-import { type RecordedTelemetry, recordTelemetry } from "./recorded-telemetry.ts";
+import { type RecordedTelemetry, recordTelemetry, textOf } from "./recorded-telemetry.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const SPAN = "b7ad6b7169203331";
@@ -48,18 +51,26 @@ let running: RunningService;
 let trusting: RunningService;
 let receiver: ReturnType<typeof createServer>;
 const received: IncomingHttpHeaders[] = [];
+/** What the receiver was asked for. */
+const paths: string[] = [];
 
 beforeAll(async () => {
   recorded = recordTelemetry();
   receiver = createServer((request, response) => {
-    received.push(request.headers);
-    request.resume().on("end", () => response.end());
+    paths.push(request.url ?? "");
+    if (request.url === "/notify") received.push(request.headers);
+    const { url = "" } = request;
+    const range = url.startsWith("/range/") ? `${"0".repeat(35)}:0\r\n` : "";
+    request.resume().on("end", () => response.writeHead(url.startsWith("/tenant") ? 404 : 200).end(range));
   });
   const address = await listen(receiver, 0);
   const config = {
     telemetry: true,
     notifications: { allowedReceivers: ["127.0.0.1"], poll: 0.05 },
-    passwords: { parallel: 1 },
+    passwords: { parallel: 1, breachCheck: { url: `${address}/range` } },
+    providers: {
+      corp: { name: "Corp", issuer: `${address}/tenant-of-ada`, client_id: "us", client_secret: "a-secret" },
+    },
   };
   running = await startService({ config });
   trusting = await startService({ config: { telemetry: true, proxy: true } });
@@ -182,6 +193,94 @@ describe("a request for administration", () => {
     const span = await requested("/administration/v1");
     expect(span.attributes["http.response.status_code"]).toBe(401);
     await new Promise((resolve) => void server.close(resolve));
+  });
+});
+
+const sentTo = (whom: string): readonly ReadableSpan[] =>
+  recorded.spans().filter(({ attributes }) => attributes["sign_in.whom"] === whom);
+/** Works as a request that the host application has traced. */
+async function asHost<T>(work: () => Promise<T>): Promise<T> {
+  const { context } = await import("@opentelemetry/api");
+  const host = trace.getTracer("host").startSpan("host");
+  return context.with(trace.setSpan(ROOT_CONTEXT, host), work).finally(() => host.end());
+}
+const server = (): object => {
+  const { port } = receiver.address() as { readonly port: number };
+  return { "server.address": "127.0.0.1", "server.port": port };
+};
+
+const person = (name: string) => ({
+  email: `${name}@example.com`,
+  password: `a long sentence of ${name}`,
+});
+
+describe("a request of the service itself", () => {
+  it("to a provider is a span of the request that needs it, with the host alone [D-OTEL-10, D-OTEL-2]", async () => {
+    const party = clientAt(running, "openid", NEWS);
+    const browser = await party.browser().get(party.authorizeUrl({ provider_hint: "corp" }));
+    await browser.submit(browser.forms()[0]);
+    expect(paths).toContain("/tenant-of-ada/.well-known/openid-configuration");
+    const [span] = sentTo("provider");
+    expect(span).toMatchObject({ name: "GET provider", kind: SpanKind.CLIENT });
+    const above = recorded.spans().find((each) => idOf(each) === span?.parentSpanContext?.spanId);
+    expect(above?.attributes["http.route"]).toContain("/interaction/:uid");
+    expect(span?.attributes).toEqual({
+      ...server(),
+      "http.request.method": "GET",
+      "http.response.status_code": 404,
+      "error.type": "404",
+      "sign_in.whom": "provider",
+    });
+  });
+
+  it("to the list of breaches has nothing of the password, and outside a request there is none [D-OTEL-10, D-OTEL-2]", async () => {
+    await running.service.accounts.create(person("eve"));
+    expect(sentTo("breach list")).toEqual([]);
+    await asHost(() => running.service.accounts.create(person("eva")));
+    const [span] = sentTo("breach list");
+    expect(span?.attributes).toEqual({
+      ...server(),
+      "http.request.method": "GET",
+      "http.response.status_code": 200,
+      "sign_in.whom": "breach list",
+    });
+    const asked = paths.filter((path) => path.startsWith("/range/"));
+    expect(asked).toHaveLength(2);
+    for (const path of asked) expect(textOf(span!)).not.toContain(path.split("/").at(-1));
+  });
+
+  it("for a document has no host, which a stranger chose; a failure is its code [D-OTEL-10, D-OTEL-2]", async () => {
+    const telemetry = await openTelemetry(() => undefined);
+    const at = `http://ada-lovelace.localhost:1/ada@example.com?code=secret`;
+    const fetching = createFetching({ telemetry, fetch }, { allow: "any", schemes: [] });
+    await expect(asHost(() => fetching(at))).rejects.toThrow("could not be fetched");
+    const [span] = sentTo("document");
+    expect(span?.attributes).toEqual({
+      "http.request.method": "GET",
+      "error.type": expect.stringMatching(/^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN|failed)$/),
+      "sign_in.whom": "document",
+    });
+    expect(textOf(span!)).not.toMatch(/ada|secret|localhost/u);
+  });
+
+  it("sends nobody a traceparent [D-OTEL-10]", async () => {
+    const headers: IncomingHttpHeaders[] = [];
+    const other = createServer((request, response) => {
+      headers.push(request.headers);
+      response.end("{}");
+    });
+    const address = await listen(other, 0);
+    const send = backchannelFetch(
+      { notifications: { allowedReceivers: ["127.0.0.1"] } } as unknown as Configuration,
+      await openTelemetry(() => undefined),
+    );
+    const { status } = await asHost(() => send(`${address}/logout?token=secret`, { method: "POST" }));
+    await new Promise((resolve) => void other.close(resolve));
+    const [span] = sentTo("client");
+    expect([status, span?.name, span?.status.code]).toEqual([200, "POST client", SpanStatusCode.UNSET]);
+    expect(textOf(span!)).not.toMatch(/logout|secret/u);
+    expect(headers).toHaveLength(1);
+    for (const name of ["traceparent", "tracestate", "baggage"]) expect(headers[0]).not.toHaveProperty(name);
   });
 });
 

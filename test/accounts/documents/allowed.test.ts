@@ -327,8 +327,9 @@ describe("the daily look at documents", () => {
     const { configuration } = stage.services;
     const { storage, clock, documents } = stage;
     const nothing = {} as never;
+    const events = { emit: () => undefined } as never;
     const asking = createAsking(
-      { configuration, storage, clock, limits: nothing, events: { emit: () => undefined } as never },
+      { configuration, storage, clock, limits: nothing, events, telemetry: undefined },
       { allow: "any", schemes: [] },
       { ...documents, end: nothing, look: nothing },
       2,
