@@ -1,7 +1,7 @@
 /** What is generated about administration over HTTP: the OpenAPI document, and who may do what. */
-import { type AnyRow, isOn, type Role } from "../accounts/operations/operation.ts";
-import { type Noun, rowsOf, TABLES } from "../administration/tables.ts";
-import { type Page, pageWithTables } from "./page.ts";
+import { type AnyRow, isOn } from "../accounts/operations/operation.ts";
+import { type Noun, routeOf, rowsOf, TABLES } from "../administration/tables.ts";
+import { type Page, pageWithTables, table } from "./page.ts";
 
 export const administrationDocument: Page = {
   file: "docs/administration.openapi.json",
@@ -12,10 +12,6 @@ export const administrationDocument: Page = {
   },
 };
 
-const ROLES: readonly Role[] = ["viewer", "support", "administrator"];
-
-const yes = (may: boolean): string => (may ? "yes" : "");
-
 function limitedCell({ limited }: AnyRow): string {
   if (limited === false) return "";
   const only: readonly string[] = limited.only ?? [];
@@ -23,20 +19,25 @@ function limitedCell({ limited }: AnyRow): string {
   return only.length === 0 ? limited.role : `${limited.role}: only ${names}`;
 }
 
-/** The operations of a table, with those who may ask for them. */
-function rowsFor(noun: Noun): string[] {
+/** The operations of a table, with their addresses and those who may ask for them. */
+function rowsFor(noun: Noun): string[][] {
   return Object.entries<AnyRow>(rowsOf(noun))
     .filter(([, row]) => isOn(row, "rest") || isOn(row, "console"))
     .map(([verb, row]) => {
-      const roles = ROLES.map((role) => yes(ROLES.indexOf(role) >= ROLES.indexOf(row.role)));
-      return `| ${[`\`${noun}.${verb}\``, ...roles, yes(row.deliveries === true), limitedCell(row)].join(" | ")} |`;
+      const { method, path } = routeOf(noun, verb, row);
+      return [
+        `\`${noun}.${verb}\``,
+        isOn(row, "rest") ? `\`${method} ${path}\`` : "",
+        isOn(row, "command") ? "yes" : "",
+        row.deliveries === true ? `${row.role}, deliveries` : row.role,
+        limitedCell(row),
+      ];
     });
 }
 
-export const administrationPage: Page = pageWithTables("docs/operate/administration/reference.md", () => ({
-  "all roles": [
-    "| Operation | `viewer` | `support` | `administrator` | `deliveries` | Token limited to a service |",
-    "| --- | --- | --- | --- | --- | --- |",
-    ...(Object.keys(TABLES) as Noun[]).flatMap(rowsFor),
-  ].join("\n"),
+export const operationsPage: Page = pageWithTables("docs/reference/operations.md", () => ({
+  "all operations": table(
+    ["Operation", "REST", "Command", "Role", "Limited to a service"],
+    (Object.keys(TABLES) as Noun[]).flatMap(rowsFor),
+  ),
 }));

@@ -1,7 +1,7 @@
 /** `npm run docs` writes the generated files. With `--check`, it only lists the outdated ones. */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { administrationDocument, administrationPage } from "./administration.ts";
+import { administrationDocument, operationsPage } from "./administration.ts";
 import { alertsPage } from "./alerts.ts";
 import { commandLinePage, commandPages } from "./command-line.ts";
 import { withOneCompiler } from "./comments.ts";
@@ -33,7 +33,7 @@ export const pages: readonly Page[] = [
   // The reference of the commands reads it.
   operationTexts,
   administrationDocument,
-  administrationPage,
+  operationsPage,
   alertsPage,
   auditPage,
   claimsPage,

@@ -46,7 +46,7 @@ it("is a command with completion, an address, a call of the typed client, and do
   const { COMMANDS } = await import("../../cli/commands.ts");
   const { offersFor } = await import("../../cli/completion.ts");
   const { commandPages } = await import("../../build/command-line.ts");
-  const { administrationPage } = await import("../../build/administration.ts");
+  const { operationsPage } = await import("../../build/administration.ts");
   const office = await openOffice();
   atEnd(() => office.close());
   const server = createServer();
@@ -88,5 +88,7 @@ it("is a command with completion, an address, a call of the typed client, and do
   expect((await commandPages.generateAll()).get("groups.md")).toContain(
     "\n## groups paint\n\nPaints a group.\n\n```sh\nsign-in-service groups paint media ",
   );
-  expect(await administrationPage.generate()).toContain("\n| `groups.paint` |  | yes | yes |");
+  expect(await operationsPage.generate()).toContain(
+    "\n| `groups.paint` | `POST /v1/groups/{key}/paint` | yes | support |",
+  );
 }, 60_000);
