@@ -3,6 +3,7 @@ import { describe, expect, it } from "@jest/globals";
 import { parse } from "../build/syntax.ts";
 import { readTree } from "../build/tree.ts";
 import { codeRules } from "./architecture/code.ts";
+import { styleRules } from "./architecture/document-style.ts";
 import { documentRules } from "./architecture/documents.ts";
 import { layerRules } from "./architecture/layers.ts";
 import { exportedNames, MAX_PUBLIC_NAMES, PUBLIC_NAMES } from "./architecture/public-names.ts";
@@ -16,6 +17,7 @@ const rules: readonly Rule[] = [
   ...codeRules,
   ...stateRules,
   ...documentRules,
+  ...styleRules,
   ...textRules(join(import.meta.dirname, "..")),
 ];
 
