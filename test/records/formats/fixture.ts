@@ -2,20 +2,31 @@
  * The storage of a release, with everything that was valid when it was made. It is made once for
  * each format, with `MAKE_FIXTURE=yes npm test -- test/records/formats/fixtures.test.ts`; later versions open what this one has written.
  */
+import { createHash, randomUUID } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { EJSON } from "bson";
 import { MongoClient } from "mongodb";
-import type { RecordStore } from "../../../adapters/record-store.ts";
+import type { RecordData, RecordStore } from "../../../adapters/record-store.ts";
+import type { MailMessage } from "../../../config/mail.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { createSealer } from "../../../core/sealing.ts";
 import { currentFormat } from "../../../core/storage-formats.ts";
+import { MailRefused } from "../../../notifier/mail/transport.ts";
 import { KINDS } from "../../../records/all-kinds.ts";
+import type { AccountRecord } from "../../../records/directory/directory.ts";
+import { ACCOUNT } from "../../../records/directory/directory-kinds.ts";
+import { SEARCH_INDEX } from "../../../records/directory/search-kinds.ts";
+import { PASSKEY, type StoredPasskey } from "../../../records/factors/factor-kinds.ts";
+import { WRITE_PROBE } from "../../../records/observed-store.ts";
+import { identityId } from "../../../records/people/identity-kinds.ts";
 import { here } from "../../cli/here.ts";
 import { fillWith } from "../../cli/samples.ts";
 import {
   type Config,
+  EVE,
   type Held,
   holdEverything,
   Mails,
@@ -23,6 +34,9 @@ import {
   startStage,
 } from "../../cli/renewal-stage.ts";
 import { withStores } from "../../cli/stage.ts";
+import { clientAt } from "../../flows/clients.ts";
+import { ADA, NEWS } from "../../flows/running-service.ts";
+import { JsonVisitor } from "../../interactions/json-visitor.ts";
 import { startOwnMongo } from "../../servers/mongodb.ts";
 import { openOwnPostgres } from "../../servers/postgresql.ts";
 import { openOwnRedis } from "../../servers/redis.ts";
@@ -188,7 +202,6 @@ const OF_SERVICE: ReadonlySet<string> = new Set([
   "signing-key",
   "signing-key-set",
   "search-words",
-  "search-index",
   "delivery",
   "payload",
   "lane",
@@ -198,6 +211,33 @@ const OF_SERVICE: ReadonlySet<string> = new Set([
   "seeded",
 ]);
 
+/** The kinds of which a fixture has no record, with the reason. */
+export const NOT_KEPT: Readonly<Record<string, string>> = {
+  process: "it is forgotten three minutes after the process has stopped",
+  "unfinished-copy": "no service starts on such a storage",
+};
+
+/** As authenticators make them. */
+const credentialId = (sub: string): string => createHash("sha256").update(sub).digest("base64url");
+
+/** An account with the factors and identities that the other samples are of: `storage check` removes those that no account lists. */
+function withWays(record: RecordData): RecordData {
+  const value = record.value as unknown as AccountRecord;
+  if (record.kind === PASSKEY.name)
+    return PASSKEY.record({ ...(record.value as unknown as StoredPasskey), id: credentialId(value.sub) });
+  if (record.kind !== ACCOUNT.name || value.sub === undefined) return record;
+  const { sub, ways } = value;
+  const id = identityId({ issuer: "https://accounts.google.com", subject: sub });
+  return ACCOUNT.record({
+    ...value,
+    ways: {
+      ...ways,
+      passkey: { user_handle: Buffer.alloc(32, 32).toString("base64url"), ids: [credentialId(sub)] },
+      provider: { links: [{ id, provider: "google", linked_at: 1 }] },
+    },
+  });
+}
+
 /** A store that seals samples with the secret of the fixture, and leaves out those of the service. */
 const sealing = (store: RecordStore): RecordStore => ({
   ...store,
@@ -206,6 +246,7 @@ const sealing = (store: RecordStore): RecordStore => ({
     const sealer = createSealer([SECRET]);
     const put = (change.put ?? [])
       .filter(({ kind }) => !OF_SERVICE.has(kind))
+      .map(withWays)
       .map((record) => {
         const { kind, key, value, expiresAt } = record;
         const found = { kind, key, value, version: "", expiresAt };
@@ -216,11 +257,16 @@ const sealing = (store: RecordStore): RecordStore => ({
 });
 
 /** Samples of the other kinds. */
-export async function fillSamples(config: Config, now: number): Promise<void> {
+async function fillSamples(config: Config, now: number): Promise<void> {
   await withStores(config, async (stores) => {
     const storage = sealing(stores.storage);
     const artifacts = stores.artifacts === stores.storage ? storage : sealing(stores.artifacts);
     await fillWith({ storage, artifacts }, 6, now);
+    const written = { id: randomUUID(), deadline: now + 30_000 };
+    const probe = WRITE_PROBE.record({ at: now });
+    // The samples are not in the index of the search.
+    await storage.commit({ ...written, put: [probe, SEARCH_INDEX.record({ complete: false })] });
+    if (artifacts !== storage) await artifacts.commit({ ...written, put: [probe] });
   });
 }
 
@@ -233,20 +279,53 @@ export const settingsOf = (config: Config, url: string, clock?: Clock): Config =
   },
 });
 
+/** Who gets the mail that waits. */
+const WAITING: typeof ADA = ADA;
+
+/** A mail server that answers with an error, once it is told which. */
+class RefusingMails extends Mails {
+  answer: "refused" | "connection" | undefined;
+  /** How many mails it has refused. */
+  asked = 0;
+
+  override async send(message: MailMessage): Promise<void> {
+    if (this.answer === undefined) return super.send(message);
+    this.asked += 1;
+    throw new MailRefused(this.answer);
+  }
+}
+
+async function askForReset({ running }: Stage, username: string): Promise<void> {
+  const visitor = new JsonVisitor();
+  const { body: login } = await visitor.open(clientAt(running, "openid", NEWS).authorizeUrl());
+  const { body: asked } = await visitor.act(login, "forgot-password");
+  await visitor.act(asked, "submit", { username });
+}
+
 async function make(ground: Ground, folder: string): Promise<StorageFacts> {
   const now = Date.now();
   await fillSamples(ground.config, now);
   const settings = settingsOf(ground.config, "http://127.0.0.1:9/");
-  const mails = new Mails();
+  const mails = new RefusingMails();
   const stage: Stage = await startStage(settings, mails, PORT);
-  // A notification waits, and a mail.
+  // A notification waits, and a mail; another one was refused.
   await stage.running.service.notifications.pause(RECEIVER, {});
   const held = await holdEverything(stage);
+  for (const [code, { username }] of [
+    ["refused", EVE],
+    ["connection", WAITING],
+  ] as const) {
+    mails.answer = code;
+    const { asked } = mails;
+    await askForReset(stage, username);
+    while (mails.asked === asked) await pause(10);
+  }
   await stage.running.close();
   // Samples are not in every list that the service keeps.
   const file = join(folder, "sign-in.json");
   writeFileSync(file, JSON.stringify(ground.config), { mode: 0o600 });
-  await here(["storage", "check", "--repair", "--config", file]);
+  const { code, out } = await here(["storage", "check", "--repair", "--config", file]);
+  if (code !== 0) throw new Error(out);
   const kinds = await withStores(ground.config, async (stores) => {
     const found: string[] = [];
     for (const kind of KINDS.all) {

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, it } from "@jest/globals";
 import { currentFormat, formerFormat } from "../../../core/storage-formats.ts";
+import { KINDS } from "../../../records/all-kinds.ts";
 import type { Browser } from "../../../testing/browser/browser.ts";
 import { JsonVisitor } from "../../interactions/json-visitor.ts";
 import { type Held, Mails, type Stage, startStage, whatIsValid } from "../../cli/renewal-stage.ts";
@@ -21,6 +22,7 @@ import {
   FIXTURES,
   GROUNDS,
   makeFixture,
+  NOT_KEPT,
   PORT,
   reader,
   RECEIVER,
@@ -40,6 +42,18 @@ it("every format has a fixture of the release that introduced it [D-UP-5]", () =
     );
   expect(made.version).toBe(since);
 });
+
+const { since } = currentFormat();
+it.each(FIXTURES.filter((version) => version === since))(
+  "the fixture of %s has a record of every kind on each storage [D-UP-12]",
+  (version) => {
+    for (const [name, { kinds }] of Object.entries(factsOf(version).storages)) {
+      const missing = KINDS.all.map((kind) => kind.name).filter((kind) => !kinds.includes(kind));
+      // A new kind needs no new fixture once the release is out: name it in NOT_KEPT with the release that it came with.
+      expect([name, missing]).toEqual([name, missing.filter((kind) => Object.hasOwn(NOT_KEPT, kind))]);
+    }
+  },
+);
 
 /** The releases that this version can read. */
 const readable = FIXTURES.filter((version) =>
