@@ -85,7 +85,7 @@ describe("over Redis", () => {
     app.scheduler.wake();
     await until(async () => (await wakeUps(redis.client)).length > 0);
     const keys = await redis.client.keys("sign-in-service:deliveries:*");
-    const [job = ""] = keys.filter((key) => /deliveries:\d+$/u.test(key));
+    const job = keys.find((key) => /deliveries:\d+$/u.test(key)) ?? "";
     const { name, data, opts } = await redis.client.hgetall(job);
     const written = JSON.stringify({ name, data, opts });
     if (written !== JOB_OF_0_3_0)
