@@ -66,7 +66,10 @@ describe.each(BACKENDS.slice(0, rounds(2, BACKENDS.length)))("a change in one st
       expect(await resultOf(migrate("--check"))).toEqual([
         1,
         expect.stringMatching(
-          new RegExp(`format ${FORMAT} to ${FORMAT + 1}; records to rewrite: .*${all} of account`, "su"),
+          new RegExp(
+            `format ${FORMAT} to ${FORMAT + 1}; records to rewrite: .*${all.toLocaleString("en")} of account`,
+            "su",
+          ),
         ),
       ]);
       // Nothing has changed yet, so the old version could go on.
