@@ -218,7 +218,7 @@ describe("the packed package", () => {
       "npm i -D sign-in-service",
     ])
       expect(wrong).toMatch(byName);
-    for (const right of ["npm install ../sign-in-service/sign-in-service-0.2.0.tgz", "npm pack"])
+    for (const right of ["npm install ../sign-in-service/sign-in-service-0.3.0.tgz", "npm pack"])
       expect(right).not.toMatch(byName);
     const found = files
       .flatMap((file) =>
@@ -252,7 +252,7 @@ describe("the packed package", () => {
     // This version is not released yet.
     expect(versions[0]).toBe("Unreleased");
     expect(versions).not.toContain(manifest.version);
-    expect(manifest.version).toBe("0.2.0");
+    expect(manifest.version).toBe("0.3.0");
     expect(manifest.keywords).toEqual(expect.arrayContaining(["oauth2", "openid-connect", "koa"]));
     const { version } = JSON.parse(readFileSync(join(root, "node_modules/node/package.json"), "utf8")) as {
       version: string;

@@ -92,11 +92,11 @@ describe("the package", () => {
     expect(found).toEqual([]);
     for (const planted of [
       "npm install sign-in-service",
-      "npm install --prefix /opt/sign-in-service sign-in-service@0.2.0",
+      "npm install --prefix /opt/sign-in-service sign-in-service@0.3.0",
       "npm i koa sign-in-service",
     ])
       expect([planted, BY_NAME.test(planted)]).toEqual([planted, true]);
-    expect(BY_NAME.test("npm install node@24 ../sign-in-service/sign-in-service-0.2.0.tgz")).toBe(false);
+    expect(BY_NAME.test("npm install node@24 ../sign-in-service/sign-in-service-0.3.0.tgz")).toBe(false);
   });
 });
 
