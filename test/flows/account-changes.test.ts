@@ -107,7 +107,7 @@ describe("what an account change ends immediately", () => {
     for (const [change, works] of [
       [(sub: string) => accounts.delete(sub), false],
       [(sub: string) => accounts.endSessions(sub), false],
-      // It ends existing codes and tokens, not the sign-in: see docs/security/security.md.
+      // It ends existing codes and tokens, not the sign-in: see docs/security/how-accounts-are-protected.md.
       [(sub: string) => accounts.revokeTokens(sub), true],
       [
         async (sub: string) => {

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { parse } from "yaml";
-import { ROOT, textOf } from "../../examples/documents.ts";
+import { blocksOf, ROOT } from "../../examples/documents.ts";
 import { freePorts, type Running, startProgram } from "../../examples/processes.ts";
 import { programFor } from "../../machine.mjs";
 import { TOKEN } from "./deployment.ts";
@@ -61,8 +61,7 @@ export class Prometheus {
   /** Starts it with the documented configuration. */
   static async open(): Promise<Prometheus> {
     const folder = mkdtempSync(join(tmpdir(), "sign-in-prometheus-"));
-    const [, documented = ""] =
-      /```yaml\n(rule_files:[\s\S]*?)```/u.exec(textOf("docs/operate/runbooks/alerts.md")) ?? [];
+    const documented = blocksOf("alerts").find(({ code }) => code.startsWith("rule_files:"))?.code ?? "";
     const {
       scrape_configs: [scrape],
     } = parse(documented) as { scrape_configs: [Record<string, unknown>] };

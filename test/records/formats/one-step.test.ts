@@ -76,15 +76,20 @@ describe.each(BACKENDS.slice(0, rounds(2, BACKENDS.length)))("a change in one st
       expect((await list())[0]).toBe(0);
       const copy = backend.name === "PostgreSQL" ? await copyDatabase(stage.place.storage) : undefined;
 
+      let hasStopped = false;
       await stage.migrate(NEXT, {
         kills: KILLS,
         async onKill() {
-          expect(await list(NEXT)).toEqual([
-            2,
-            expect.stringContaining(
-              "its change to a new format has not finished: run sign-in-service storage migrate",
-            ),
-          ]);
+          const [code, said] = await list(NEXT);
+          // Only a later one may have finished just before it was killed.
+          if (!hasStopped || code !== 0)
+            expect([code, said]).toEqual([
+              2,
+              expect.stringContaining(
+                "its change to a new format has not finished: run sign-in-service storage migrate",
+              ),
+            ]);
+          hasStopped = true;
           expect(await list()).toEqual([2, expect.stringContaining("a later version wrote this storage")]);
         },
       });
