@@ -40,7 +40,7 @@ command asks for the key, or reads it from the first line of standard input.`,
   },
   {
     words: ["storage", "restored"],
-    summary: "ends what was valid once, after a restore by the tools of the database",
+    summary: "ends all sessions, tokens and codes after a restore with the tools of the database",
     about: `Run it after pg_restore, mongorestore, or copying a database file back, before any server starts: the restored storage holds
 sessions, tokens, codes and links again that have ended since. All of them become void, recovery codes too; the next user_id is a
 million higher; new keys sign; notifications and mail are held until deliveries resume. It prints what operators have to do again.
@@ -51,7 +51,7 @@ After an interruption, run it again; until it has finished, no server starts. Af
   },
   {
     words: ["storage", "promoted"],
-    summary: "ends what was valid once, after a standby of the database took over",
+    summary: "ends all sessions, tokens and codes after a standby of the database was promoted",
     about: `A standby that takes over without synchronous replication lacks the last commits: what had ended in them is valid again. Run it soon
 after the promotion; servers can keep running. It does what storage restored does. With --nothing-lost it only notes that this copy of
 the storage is complete: after a promotion with synchronous replication, a move or an upgrade of the database.`,

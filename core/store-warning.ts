@@ -1,14 +1,14 @@
-/** What a store has to say that stops nothing, while it is opened or later. */
+/** Warnings of a store: something an operator should know, while it is opened or later. */
 
 /** The kind of a warning, for the log and for `doctor`. */
 export type StoreWarning =
-  /** A Redis may delete what is still valid. */
+  /** Redis may evict keys that are still in use. */
   | "redis_evicts"
-  /** Other roles may create functions where those of the service are. */
+  /** Other roles may create functions in the schema of the service. */
   | "postgresql_shared"
-  /** Another of several hosts is used from now on, or none, or one again. */
+  /** PostgreSQL is reached at another host from now on, at none, or at one again. */
   | "postgresql_host"
-  /** The folder of a database file was not there. */
+  /** The folder of a database file was missing, and was created. */
   | "folder_created"
   /** The clock of a store and that of the process differ. */
   | "clock";

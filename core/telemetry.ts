@@ -52,7 +52,7 @@ interface Hashing {
   readonly seconds: number | undefined;
 }
 
-/** A request that the service sends for one that it answers. */
+/** A request that the service sends to somebody else while it answers one. */
 interface SentRequest {
   /** Whom it asks. */
   readonly whom: "provider" | "client" | "document" | "breach list";
@@ -121,7 +121,7 @@ function settings({ name, help }: MetricDeclaration): { readonly description: st
   return { description: help, ...(name.endsWith("_seconds") && { unit: "s" }) };
 }
 
-/** The code of an error of Node.js or of a guard. `fetch` has that of its connection as the cause of its own. */
+/** The code of an error. `fetch` wraps the error of its connection as `cause`. */
 function codeOf(error: unknown): string {
   const code: unknown = Reflect.get(Object(error), "code");
   if (typeof code === "string" && /^[A-Z][A-Z\d_]{1,60}$/.test(code)) return code;
@@ -130,7 +130,7 @@ function codeOf(error: unknown): string {
   return cause === undefined ? "failed" : codeOf(cause);
 }
 
-/** Milliseconds since the epoch, in fractions, as spans need them. */
+/** Milliseconds since the epoch, with fractions, as spans need them. */
 function nowMs(): number {
   return performance.timeOrigin + performance.now();
 }

@@ -25,7 +25,7 @@ const PAGE = 200;
 type Services = Pick<AccountServices, "storage" | "events" | "clock" | "limits" | "telemetry"> &
   Pick<AccountServices, "configuration">;
 
-/** What is known of an address. */
+/** What the storage knows about the address of a document. */
 export interface KnownAddress {
   readonly copy: StoredDocument | undefined;
   /** Of the copy; `undefined` if it is blocked. */

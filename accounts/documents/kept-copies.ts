@@ -93,7 +93,7 @@ export function createDocuments(services: Services, settings: DocumentSettings):
     lifetimes.authorizationCode +
     Math.min(lifetimes.refreshToken, MAX_REFRESH_SECONDS);
 
-  /** What is known of an address, in one read. */
+  /** Reads the copy of a document and its blocks in one call of the storage. */
   async function look(url: string): Promise<KnownAddress> {
     const refs = [DOCUMENT.ref(documentId(url)), ...decisionsOn({ url, origin: new URL(url).origin })];
     const [copy, ...found] =

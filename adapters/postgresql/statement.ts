@@ -22,7 +22,7 @@ const sets = (settings: readonly string[]): string => settings.map((each) => `SE
 /** What a connection with a session of its own sets at its beginning. */
 export const SESSION: string = sets([`statement_timeout = ${CALL_TIMEOUT_MS}`, ...PLANNER]);
 
-/** What a transaction sets at its beginning if its session is anybody's. */
+/** What each transaction sets first when a pooler shares sessions between clients. */
 export const TRANSACTION = `SET LOCAL statement_timeout = ${CALL_TIMEOUT_MS}`;
 
 export interface Statement {

@@ -54,7 +54,7 @@ function factsOf({ path, stores, inTheWay, leftovers }: MigrationPlan): object {
   };
 }
 
-/** What was dropped, or would be, or why it wasn't; nothing if there is nothing. */
+/** Says what was dropped, would be dropped, or was kept and why. Empty if there is nothing to drop. */
 function leftoversText({ names, usedBy }: Leftovers, isDropped: boolean): string {
   if (names.length === 0) return "";
   const what = `${names.length} ${names.length === 1 ? "part" : "parts"} of the database that only other versions need`;

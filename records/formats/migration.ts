@@ -13,7 +13,7 @@ import { listProcesses, type StoredProcess } from "./processes.ts";
 import { FORMAT_KNOWN_MS, TranslatedStore } from "./translated-store.ts";
 
 const PAGE = 100;
-/** The longest that a commit runs. One that a server began in the old format is over by then. */
+/** The longest time a commit can take. A commit that a server began in the old format has ended by then. */
 const COMMIT_MS = 5_000;
 
 /** A store that has to be migrated. */
@@ -27,7 +27,7 @@ export interface StorePlan {
   readonly records: Readonly<Record<string, number>>;
 }
 
-/** What databases still have for other versions: functions, tables, indexes and columns. */
+/** Functions, tables, indexes and columns in the databases that only other versions need. */
 export interface Leftovers {
   readonly names: readonly string[];
   /** The processes of other versions, which may need them. */

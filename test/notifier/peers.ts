@@ -82,7 +82,7 @@ export interface Certificate {
   readonly cert: string;
 }
 
-/** @param hosts the names and IP addresses for which it is. */
+/** @param hosts the host names and IP addresses in the certificate. */
 export function selfSigned(...hosts: readonly [string, ...string[]]): Certificate {
   const folder = mkdtempSync(join(tmpdir(), "certificate-"));
   try {

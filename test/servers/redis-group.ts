@@ -184,7 +184,7 @@ export async function openSentinels({ secured = false }: GroupOptions = {}): Pro
  */
 export async function openCluster({ secured = false }: GroupOptions = {}): Promise<
   RedisGroup & {
-    /** Its address for `queue`: another user has its own keys. */
+    /** The address for `queue`, with a user that can reach only the keys of the queue. */
     readonly queueUrl: string;
     /** The primary that serves the slot, as one node sees it. */
     ofSlot(slot: number, asked?: Redis): Promise<RedisNode>;

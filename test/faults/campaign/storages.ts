@@ -80,7 +80,7 @@ async function command(words: readonly string[]): Promise<void> {
 
 /**
  * After each loss of the primary, the standby is promoted, and a new one follows it. With synchronous replication, nothing is lost.
- * @param late the standby lacks the last two seconds, and the operator ends what may have come back: a file with the configuration.
+ * @param late the configuration file for `storage promoted`. With it, replication is asynchronous and the standby lacks the last two seconds.
  */
 async function openReplicated(late: string | undefined): Promise<Part> {
   const pair = await openPostgresPair();

@@ -1,6 +1,6 @@
 /**
- * People who sign in while everything fails: no code may be exchanged twice, nothing that has ended may work again, and what has not ended
- * must work. They use a server that is never killed.
+ * People who sign in during faults, on a server that is never killed. No code may be exchanged twice, no ended token may work again,
+ * and every other token must work.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import type { SignInServiceConfig } from "../../../config/input.ts";
